@@ -182,9 +182,9 @@ def below(finding: Finding, root: PurePosixPath) -> Finding:
 
 
 def deliver(
-    tool: str, artifact: Path, findings: Iterable[Finding], given: argparse.Namespace, build_dir: Path | None = None
+    tool: str, artifact: Path, findings: Iterable[Finding], options: argparse.Namespace, build_dir: Path | None = None
 ) -> int:
-    """Print the findings, write the files that ``given`` names, and keep them in ``build_dir`` for the report.
+    """Print the findings, write the files that ``options`` names, and keep them in ``build_dir`` for the report.
 
     Returns the exit status: 1 if there is an error or a warning, else 0.
     """
@@ -193,9 +193,9 @@ def deliver(
     for finding in ordered:
         terminal.say(*finding.lines)
     terminal.say(f"[{tool}] {artifact.name}: {summary(ordered)}")
-    if given.json:
-        write_bytes(given.json, as_json(report))
-    keep(report, artifact, build_dir, given.sarif)
+    if options.json:
+        write_bytes(options.json, as_json(report))
+    keep(report, artifact, build_dir, options.sarif)
     return int(any(finding.level != "note" for finding in ordered))
 
 

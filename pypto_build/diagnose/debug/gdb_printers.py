@@ -125,9 +125,9 @@ def _extents(value: Any) -> list[int]:
     kind = value.type.strip_typedefs()
     fixed = [int(kind.template_argument(i)) for i in range(5)]
     base = next(field for field in kind.fields() if field.is_base_class)
-    given = value.cast(base.type)["value"]
+    extents = value.cast(base.type)["value"]
     open_ = iter(range(5))
-    return [int(given[next(open_)]) if one < 0 else one for one in fixed]
+    return [int(extents[next(open_)]) if one < 0 else one for one in fixed]
 
 
 class _GlobalTensorPrinter(_Printer):
@@ -144,10 +144,10 @@ class _GlobalTensorPrinter(_Printer):
 def _few(address: int, name: str, size: int, count: int, stride: int) -> str:
     """Return the text of the first elements, such as `{0.77, -0.58, …}`."""
     try:
-        found = [_decode(_read(address + i * stride * size, size), name, size) for i in range(min(count, _FEW))]
+        elements = [_decode(_read(address + i * stride * size, size), name, size) for i in range(min(count, _FEW))]
     except gdb.MemoryError:
         return "(no such memory)"
-    return f"{{{', '.join(map(_text, found))}{', …' if count > _FEW else ''}}}"
+    return f"{{{', '.join(map(_text, elements))}{', …' if count > _FEW else ''}}}"
 
 
 _DTYPES = {

@@ -464,7 +464,7 @@ def read_accesses(directory: Path, record: RanksRecord, outputs: Mapping[str, Pa
     return found
 
 
-def examine_ranks(given: argparse.Namespace, verdict: Verdict, records: Path) -> int:
+def examine_ranks(options: argparse.Namespace, verdict: Verdict, records: Path) -> int:
     """Report the findings on a run of all ranks with `records`. Returns 0 for none, 1 for findings, or the exit status
     of a replay that could not run."""
     if not (records / "ranks.json").is_file():
@@ -472,14 +472,14 @@ def examine_ranks(given: argparse.Namespace, verdict: Verdict, records: Path) ->
             print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
         return verdict.exit_status
     record = read_record(records / "ranks.json", RanksRecord, _AGAIN)
-    accesses = read_accesses(records, record, read_chips(given.chip))
+    accesses = read_accesses(records, record, read_chips(options.chip))
     findings = [*unordered(accesses, record.domains), *of_signals(record.signals)]
-    if given.memory_model:
-        findings += unseen(accesses, record.domains, given.artifact)
+    if options.memory_model:
+        findings += unseen(accesses, record.domains, options.artifact)
     told = {(finding.path, finding.line) for finding in findings}  # an unclean store is also an unseen one
-    for found in findings_within(given.artifact, records, record, given.platform.removesuffix("sim")):
+    for found in findings_within(options.artifact, records, record, options.platform.removesuffix("sim")):
         findings += [] if found.rule == "memory/unclean-store" and (found.path, found.line) in told else [found]
     findings += dispatched(record, verdict.status not in ("pass", "unchecked"))
     if verdict.error is not None:
-        findings.append(ended_finding(given.artifact, verdict.error))
-    return deliver("hazards", given.artifact, findings, given, given.build_dir)
+        findings.append(ended_finding(options.artifact, verdict.error))
+    return deliver("hazards", options.artifact, findings, options, options.build_dir)

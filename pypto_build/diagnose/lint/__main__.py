@@ -520,12 +520,16 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("lint", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Print what is wrong; 0 if nothing is, 1 if something is, 2 if there is no artifact."""
-    if not given.artifact.is_dir():
-        raise ArtifactError(given.artifact, "no such directory", "name an artifact's directory")
+    if not options.artifact.is_dir():
+        raise ArtifactError(options.artifact, "no such directory", "name an artifact's directory")
     return deliver(
-        "lint", given.artifact, lint(given.artifact, given.platform, given.build_dir), given, given.build_dir
+        "lint",
+        options.artifact,
+        lint(options.artifact, options.platform, options.build_dir),
+        options,
+        options.build_dir,
     )
 
 

@@ -257,21 +257,25 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("outcomes", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """0 where all is written, else 2."""
     try:
         outcomes = msgspec.json.decode(sys.stdin.buffer.read(), type=list[TestOutcome])
     except msgspec.MsgspecError as error:
         raise ArtifactError("standard input", f"tells no outcomes: {error}") from None
-    findings = [_in_workspace(found, given.top) for outcome in outcomes for found in outcome.findings(given.top)]
-    sarif = as_sarif(Report("replay", given.top.name, tuple(findings)), given.top)
-    files = {given.junit: as_junit(outcomes, given.top), given.json: as_json(outcomes, given.top), given.sarif: sarif}
-    if given.annotate == "gitlab":
-        files[given.build_dir / CODE_QUALITY] = as_code_quality(findings)
+    findings = [_in_workspace(found, options.top) for outcome in outcomes for found in outcome.findings(options.top)]
+    sarif = as_sarif(Report("replay", options.top.name, tuple(findings)), options.top)
+    files = {
+        options.junit: as_junit(outcomes, options.top),
+        options.json: as_json(outcomes, options.top),
+        options.sarif: sarif,
+    }
+    if options.annotate == "gitlab":
+        files[options.build_dir / CODE_QUALITY] = as_code_quality(findings)
     for path, data in files.items():
         if path is not None:
             write_bytes(path, data)
-    if given.annotate == "github":
+    if options.annotate == "github":
         terminal.say(*github_lines(findings))
     return 0
 

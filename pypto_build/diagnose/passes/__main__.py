@@ -466,9 +466,9 @@ def _known(dumps: Iterable[Dump], kernel: str) -> None:
 
 
 @command("passes", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """0 where every check holds, 1 where not, 2 where there is nothing to look at."""
-    root: Path = given.artifact
+    root: Path = options.artifact
     if not root.is_dir():
         raise ArtifactError(root, "no such directory", "name an artifact's directory")
     reported = list(report_findings(root))
@@ -478,23 +478,23 @@ def main(given: argparse.Namespace) -> int:
         if not reported:
             raise
         print(f"[passes] {error}; what the compilation reported is:")
-        return deliver("passes", root, reported, given)
+        return deliver("passes", root, reported, options)
     dumps = read_dumps(files)
-    if given.kernel:
-        _known(dumps, given.kernel)
-    if given.one:
-        print("\n".join(_shown(dumps, given.one, given.kernel)))
+    if options.kernel:
+        _known(dumps, options.kernel)
+    if options.one:
+        print("\n".join(_shown(dumps, options.one, options.kernel)))
         return 0
-    print("\n".join(_listed(dumps, times(root), given.kernel)))
+    print("\n".join(_listed(dumps, times(root), options.kernel)))
     if not is_artifact(root):
         print(f"[passes] there is no {MANIFEST_NAME}: the compilation ended after pass {dumps[-1].title}")
-    findings = [*check_dumps(dumps, given.platform.removesuffix("sim")), *reported]
-    if given.kernel:
-        findings = [finding for finding in findings if finding.kernel in ("", given.kernel)]
+    findings = [*check_dumps(dumps, options.platform.removesuffix("sim")), *reported]
+    if options.kernel:
+        findings = [finding for finding in findings if finding.kernel in ("", options.kernel)]
     first = next((finding for finding in findings if finding.level == "error"), None)
     if first is not None and first.path.startswith(DIRECTORY):
         print(f"[passes] the first pass after which a check fails: {Path(first.path).stem}")
-    return deliver("passes", root, findings, given)
+    return deliver("passes", root, findings, options)
 
 
 if __name__ == "__main__":

@@ -38,21 +38,21 @@ class Refused(Exception):
 class Builder:
     """What is compiled lies in ``directory`` by the digest of its text, whoever asks for it."""
 
-    def __init__(self, directory: Path, given: argparse.Namespace, runtime: str) -> None:
-        """``given`` has platform, jobs, kernel_flags, cxx, arch and numerics; ``runtime`` is the artifact's."""
-        self.jobs = given.jobs or os.cpu_count() or 1
+    def __init__(self, directory: Path, options: argparse.Namespace, runtime: str) -> None:
+        """``options`` has platform, jobs, kernel_flags, cxx, arch and numerics; ``runtime`` is the artifact's."""
+        self.jobs = options.jobs or os.cpu_count() or 1
         self.directory, self.pool = directory / _headers_digest(), ThreadPoolExecutor(self.jobs)
         try:
-            found = find_compiler(given.cxx)
+            found = find_compiler(options.cxx)
         except ToolchainError as error:
             raise ArtifactError("CXX=", str(error), "install one") from None
-        own, user = kernel_numerics(given.numerics), [*_FLAGS, *shlex.split(given.kernel_flags)]
+        own, user = kernel_numerics(options.numerics), [*_FLAGS, *shlex.split(options.kernel_flags)]
         self.recipes = {
             checked: host_recipe(
                 found,
-                PLATFORMS[given.platform],
+                PLATFORMS[options.platform],
                 runtime,
-                given.arch,
+                options.arch,
                 (*own, *(CHECKED_FLAGS if checked else ())),
                 user,
             )
@@ -142,12 +142,12 @@ def run_own(words: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def run_verb(
-    verb: str, root: Path, build_dir: Path, given: argparse.Namespace, *more: str
+    verb: str, root: Path, build_dir: Path, options: argparse.Namespace, *more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Build an artifact as anybody would, with the compiler's options of ``given``, and do what ``verb`` says."""
-    words = [*own_tool("pypto_build.cli"), verb, str(root), "--platform", given.platform]
+    """Build an artifact as anybody would, with the compiler's options of ``options``, and do what ``verb`` says."""
+    words = [*own_tool("pypto_build.cli"), verb, str(root), "--platform", options.platform]
     words += ["--build-dir", str(build_dir)]
-    for flag, value in (("kernel-flags", given.kernel_flags), ("arch", given.arch), ("cxx", given.cxx)):
+    for flag, value in (("kernel-flags", options.kernel_flags), ("arch", options.arch), ("cxx", options.cxx)):
         words += [f"--{flag}={value}"] if value else []
     return run_own([*words, *more])
 

@@ -282,7 +282,7 @@ _ERROR = re.compile(r"\berror: *(.*)")
 class Reduction:
     """One text, and how it is told whether it still fails in the same way."""
 
-    given: argparse.Namespace
+    options: argparse.Namespace
     artifact: Artifact
     root: Path  # where the result goes
     scratch: Path
@@ -292,8 +292,15 @@ class Reduction:
         self, ending: Callable[[str], str], wanted: str, text: str, ahead: Callable[[str], object] = str
     ) -> TextSearch:
         """The search, with what an interrupted one knew."""
-        question = [str(self.given.keep), wanted, text, self.given.platform, self.given.kernel_flags, self.given.arch]
-        return TextSearch(ending, wanted, known_log(self.scratch, question, (), self.say), self.given.jobs, ahead)
+        question = [
+            str(self.options.keep),
+            wanted,
+            text,
+            self.options.platform,
+            self.options.kernel_flags,
+            self.options.arch,
+        ]
+        return TextSearch(ending, wanted, known_log(self.scratch, question, (), self.say), self.options.jobs, ahead)
 
     def shortest(self, search: TextSearch, text: str, ways: Ways, what: str) -> str:
         """The text reduced, by C-Vise too where that is installed and the text is C++."""
@@ -307,7 +314,7 @@ class Reduction:
 
     def result(self) -> AbstractContextManager[Path]:
         """A directory for the result, which is put where it goes."""
-        return replacing(self.root, {"artifact": str(self.given.artifact), "keep": self.given.keep})
+        return replacing(self.root, {"artifact": str(self.options.artifact), "keep": self.options.keep})
 
     @property
     def short(self) -> str:
@@ -332,8 +339,8 @@ def reduce_build_error(one: Reduction, name: str) -> int:
     sources[ORCHESTRATION] = one.artifact.orchestration.source
     kinds = {kernel.name: kernel.core_type for kernel in one.artifact.kernels} | {ORCHESTRATION: ORCHESTRATION}
     if name and name not in sources:
-        raise ArtifactError(f"KEEP={one.given.keep}", f"there is no kernel '{name}'", f"it has {', '.join(sources)}")
-    builder = Builder(one.scratch / "built", _with_headers(one.given, one.artifact), one.artifact.runtime)
+        raise ArtifactError(f"KEEP={one.options.keep}", f"there is no kernel '{name}'", f"it has {', '.join(sources)}")
+    builder = Builder(one.scratch / "built", _with_headers(one.options, one.artifact), one.artifact.runtime)
     for each in [name] if name else list(sources):
         text = sources[each].read_text("utf-8", "replace")
 
@@ -355,17 +362,17 @@ def reduce_build_error(one: Reduction, name: str) -> int:
             _write_source(one, root, kernel, short)
         return _compiled(one, wanted)
     what = f"'{name}' compiles" if name else "everything compiles"
-    raise ArtifactError(f"KEEP={one.given.keep}", what, "name what is wrong")
+    raise ArtifactError(f"KEEP={one.options.keep}", what, "name what is wrong")
 
 
-def _with_headers(given: argparse.Namespace, artifact: Artifact) -> argparse.Namespace:
+def _with_headers(options: argparse.Namespace, artifact: Artifact) -> argparse.Namespace:
     """The options, with the places of headers that stand beside the sources."""
     places = dict.fromkeys(
         path.parent for path in (artifact.orchestration.source, *(k.source for k in artifact.kernels))
     )
     extra = dict.fromkeys(path for kernel in artifact.kernels for path in kernel.extra_include_dirs)
     flags = " ".join(f"-I{shlex.quote(str(path))}" for path in [*places, *extra])
-    return argparse.Namespace(**{**vars(given), "kernel_flags": f"{given.kernel_flags} {flags}".strip()})
+    return argparse.Namespace(**{**vars(options), "kernel_flags": f"{options.kernel_flags} {flags}".strip()})
 
 
 def _message(said: str) -> str:
@@ -378,11 +385,11 @@ def _message(said: str) -> str:
 def _write_source(one: Reduction, root: Path, kernel: Kernel | None, text: str) -> None:
     """An artifact of one kernel that nothing submits, or of an orchestration without kernels."""
     artifact = one.artifact
-    frame = frame_of(artifact, one.given.platform, one.root.name)
+    frame = frame_of(artifact, one.options.platform, one.root.name)
     if kernel is None:
         write_texts(root, frame, text, [], [])
         return
-    vintage = read_interface(one.given.build_dir / "interface.json").vintage
+    vintage = read_interface(one.options.build_dir / "interface.json").vintage
     api = api_of(vintage, artifact.orchestration.source)
     none = OrderBesides()
     idle = Text([], [], api, after=none.after, manual=none.manual, a5=frame.a5)
@@ -393,7 +400,7 @@ def _write_source(one: Reduction, root: Path, kernel: Kernel | None, text: str) 
 
 def _compiled(one: Reduction, wanted: str) -> int:
     """Build the result as anybody would, and say what that says."""
-    run = run_verb("build", one.root, one.scratch / "build", one.given)
+    run = run_verb("build", one.root, one.scratch / "build", one.options)
     same = any(_message(line) == wanted for line in (run.stdout + run.stderr).splitlines() if "error: " in line)
     how = "built, it has the same error" if same else f"built, it ends with status {run.returncode}"
     one.say(f"{one.short}: {how}", f"scons build JIT={shlex.quote(one.short)}")
@@ -417,7 +424,7 @@ def reduce_golden_error(one: Reduction) -> int:
     text = source.read_text("utf-8", "replace")
     wanted = golden_ending(one, text)
     if wanted == "computes":
-        raise ArtifactError(f"KEEP={one.given.keep}", "golden.py raises nothing", "name what is wrong")
+        raise ArtifactError(f"KEEP={one.options.keep}", "golden.py raises nothing", "name what is wrong")
     one.say(f"golden.py: {wanted}")
     search = one.search(lambda candidate: golden_ending(one, candidate), wanted, text)
     short = one.shortest(search, text, fewer_statements, "statements")
@@ -445,7 +452,7 @@ def golden_ending(one: Reduction, text: str) -> str:
         (place / "data" / "in" / path.name).symlink_to(path.resolve())
     (place / "golden.py").write_text(text, encoding="utf-8")
     try:
-        return in_child(lambda: _computed(place, [path.stem for path in given]), Progress(), one.given.timeout)
+        return in_child(lambda: _computed(place, [path.stem for path in given]), Progress(), one.options.timeout)
     except RunFault as fault:
         return f"{fault.status}: {fault.error.message}"
 
@@ -474,12 +481,12 @@ def copy_artifact(artifact: Artifact, root: Path) -> None:
     shutil.copytree(artifact.root, root, ignore=shutil.ignore_patterns(*_LEFT_OUT))
 
 
-def reduction(given: argparse.Namespace, artifact: Artifact, root: Path, say: Callable[..., None]) -> Reduction:
-    """What ``given`` asks for."""
-    given.jobs = jobs_of(given.jobs)
-    return Reduction(given, artifact, root, scratch_of(given).absolute(), say)
+def reduction(options: argparse.Namespace, artifact: Artifact, root: Path, say: Callable[..., None]) -> Reduction:
+    """What ``options`` asks for."""
+    options.jobs = jobs_of(options.jobs)
+    return Reduction(options, artifact, root, scratch_of(options).absolute(), say)
 
 
-def scratch_of(given: argparse.Namespace) -> Path:
+def scratch_of(options: argparse.Namespace) -> Path:
     """Where what was tried is kept."""
-    return Path(given.build_dir) / "reduce" / re.sub(r"\W+", "_", given.keep)
+    return Path(options.build_dir) / "reduce" / re.sub(r"\W+", "_", options.keep)

@@ -52,10 +52,10 @@ class Sent(msgspec.Struct, frozen=True):
 class FarmJudge(Judge):
     """A judge whose candidates end on a farm; what the last of them computes is computed here."""
 
-    def __init__(self, judge: Judge, session: FarmSession, given: argparse.Namespace, runtime: str) -> None:
+    def __init__(self, judge: Judge, session: FarmSession, options: argparse.Namespace, runtime: str) -> None:
         super().__init__(judge.builder, judge.embedded, judge.scratch, judge.wanted, judge.limits)
         self._session, self._runtime = session, runtime
-        self._settings = Settings(given.platform, given.kernel_flags, given.cxx, given.arch, given.numerics)
+        self._settings = Settings(options.platform, options.kernel_flags, options.cxx, options.arch, options.numerics)
 
     def ahead(self, cases: Sequence[Case]) -> dict[str, str]:
         """The endings, by digest, up to the first that is kept."""

@@ -306,7 +306,7 @@ class Orchestrations:
     def __init__(self, one: Reduction, launch: Launch, limits: RunLimits, faulty: str, clean: str | None) -> None:
         self.one, self.launch, self.faulty, self.clean = one, launch, faulty, clean
         self.limits = replace(limits, timeout_s=min(limits.timeout_s, _TIMEOUT_S))
-        self.builder = Builder(one.scratch / "built", one.given, one.artifact.runtime)
+        self.builder = Builder(one.scratch / "built", one.options, one.artifact.runtime)
         self.arguments = [
             Passed(tensor.name, tensor.direction, tensor.dtype, tuple(tensor.shape), bytes(tensor.initial or b""))
             for tensor in launch.binding.tensors
@@ -413,51 +413,51 @@ _STEPS: tuple[tuple[str, Callable[[Case], Iterable[Attempt]]], ...] = (
 )
 
 
-def reduce(given: argparse.Namespace) -> int:
-    """What ``given`` asks for; returns the exit status. Raises ArtifactError and RunFault."""
+def reduce(options: argparse.Namespace) -> int:
+    """What ``options`` asks for; returns the exit status. Raises ArtifactError and RunFault."""
     with ExitStack() as stack:
-        session = session_of(given)
-        return _reduce(given, stack.enter_context(session) if session else None)
+        session = session_of(options)
+        return _reduce(options, stack.enter_context(session) if session else None)
 
 
-def _reduce(given: argparse.Namespace, session: FarmSession | None) -> int:
-    artifact, _ = as_built(load_artifact(given.artifact), given.build_dir)
-    where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
+def _reduce(options: argparse.Namespace, session: FarmSession | None) -> int:
+    artifact, _ = as_built(load_artifact(options.artifact), options.build_dir)
+    where = options.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
     root = Path(os.path.abspath(where)) / f"{artifact.name.replace('.', '_')}_reduced"
     require_own(root)
-    if given.cvise:
+    if options.cvise:
         require_cvise()
-    before, _, name = given.keep.partition(":")
+    before, _, name = options.keep.partition(":")
     if before in BEFORE_A_RUN:
-        one = reduction(given, artifact, root, _say)
+        one = reduction(options, artifact, root, _say)
         return reduce_golden_error(one) if before == GOLDEN_ERROR else reduce_build_error(one, name)
-    wanted = wanted_of(given.keep)
-    directory = scratch_of(given)
-    request = replace(request_of(given, directory / "replay"), rtol=given.rtol, atol=given.atol)
+    wanted = wanted_of(options.keep)
+    directory = scratch_of(options)
+    request = replace(request_of(options, directory / "replay"), rtol=options.rtol, atol=options.atol)
     wanted, verdict = confirmed(request, wanted)
-    rtol, atol = tolerances(given.artifact, given.rtol, given.atol)
-    built = given.artifact, given.build_dir, given.embedded, given.platform
-    launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
-    begin = Beginning(launch, artifact, wanted, verdict, given.against, directory, given.timeout)
-    limits = RunLimits(given.timeout, rtol, atol)
+    rtol, atol = tolerances(options.artifact, options.rtol, options.atol)
+    built = options.artifact, options.build_dir, options.embedded, options.platform
+    launch = open_launch(*built, options.data, options.seed, options.binaries, options.numerics)
+    begin = Beginning(launch, artifact, wanted, verdict, options.against, directory, options.timeout)
+    limits = RunLimits(options.timeout, rtol, atol)
     apart = wanted.kind in ENDS and verdict.error is not None and not verdict.error.kernel  # no kernel has a part in it
-    if apart and (found := reduce_orchestration(reduction(given, artifact, root, _say), launch, limits, None)):
-        return _ended(given, found)
+    if apart and (found := reduce_orchestration(reduction(options, artifact, root, _say), launch, limits, None)):
+        return _ended(options, found)
     if wanted.kind == "mismatch" and not begin.faulty:
-        begin = _against_program(begin, given, artifact)
+        begin = _against_program(begin, options, artifact)
         if not begin.faulty:
             right = load_artifact(begin.against or artifact.root).orchestration.source.read_text("utf-8", "replace")
-            one = reduction(given, artifact, root, _say)
+            one = reduction(options, artifact, root, _say)
             if found := reduce_orchestration(one, launch, limits, right):
-                return _ended(given, found)
-            raise _no_place(given)
-    builder = Builder(directory / "built", given, artifact.runtime)
+                return _ended(options, found)
+            raise _no_place(options)
+    builder = Builder(directory / "built", options, artifact.runtime)
     # Within few tasks any output may differ: the fault is told by what differs between the two versions alone.
-    judge = Judge(builder, given.embedded, directory, replace(wanted, name=""), limits)
+    judge = Judge(builder, options.embedded, directory, replace(wanted, name=""), limits)
     if session:
-        judge = FarmJudge(judge, session, given, artifact.runtime)
-    log = known_log(directory, _question(given, wanted), artifact.sources, _say)
-    search = Search(judge, log, session.workers if session else jobs_of(given.jobs), _say)
+        judge = FarmJudge(judge, session, options, artifact.runtime)
+    log = known_log(directory, _question(options, wanted), artifact.sources, _say)
+    search = Search(judge, log, session.workers if session else jobs_of(options.jobs), _say)
     case = begin.first(search)
     if case is None:
         _say(f"no task shows it by itself, nor all of them with the data of this run ({search.tried} tried)")
@@ -467,13 +467,13 @@ def _reduce(given: argparse.Namespace, session: FarmSession | None) -> int:
         judge.wanted = replace(judge.wanted, mismatches=MISMATCHES[: MISMATCHES.index(word) + 1])
     _say(f"tasks: {begin.verdict.tasks or 'all'} -> {case.summary()}: {', '.join(task.title for task in case.tasks)}")
     case = _shrunk(search, _by_module(search, case))
-    case = polished(search, case) if given.cvise else case
-    return _finish(given, root, case, judge, search)
+    case = polished(search, case) if options.cvise else case
+    return _finish(options, root, case, judge, search)
 
 
-def _against_program(begin: Beginning, given: argparse.Namespace, artifact: Artifact) -> Beginning:
+def _against_program(begin: Beginning, options: argparse.Namespace, artifact: Artifact) -> Beginning:
     """Where every kernel is what its module says: compare with what the program says."""
-    good = None if given.against else good_artifact(artifact.root, given.platform, begin.scratch)
+    good = None if options.against else good_artifact(artifact.root, options.platform, begin.scratch)
     if good is not None:
         again = replace(begin, against=good)
         if again.faulty:
@@ -484,7 +484,7 @@ def _against_program(begin: Beginning, given: argparse.Namespace, artifact: Arti
     if _code(right) != _code(artifact.orchestration.source):
         _say("the kernels are right: reducing the orchestration, along with the right one")
         return begin
-    raise _no_place(given)
+    raise _no_place(options)
 
 
 def _code(source: Path) -> list[str]:
@@ -493,18 +493,18 @@ def _code(source: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def _no_place(given: argparse.Namespace) -> ArtifactError:
-    what = "every kernel is what its module says" if not given.against else "has the same kernels"
+def _no_place(options: argparse.Namespace) -> ArtifactError:
+    what = "every kernel is what its module says" if not options.against else "has the same kernels"
     return ArtifactError(
-        f"AGAINST={given.against or ''}",
+        f"AGAINST={options.against or ''}",
         f"{what}: the fault is in a module, the orchestration or the golden",
         "name an artifact of the same program whose kernels are right, or begin with 'scons diverge'",
     )
 
 
-def _ended(given: argparse.Namespace, root: Path, found: str = "") -> int:
+def _ended(options: argparse.Namespace, root: Path, found: str = "") -> int:
     """Replay an artifact as anybody would, and pack it; ``found`` is what else is said of it."""
-    verdict, pack = packed(given, root)
+    verdict, pack = packed(options, root)
     short = os.path.relpath(root)
     _say(
         f"{short}: replayed, it ends with {verdict}{found}",
@@ -537,10 +537,10 @@ def _shrunk(search: Search, case: Case) -> Case:
             return case
 
 
-def _finish(given: argparse.Namespace, root: Path, case: Case, judge: Judge, search: Search) -> int:
+def _finish(options: argparse.Namespace, root: Path, case: Case, judge: Judge, search: Search) -> int:
     """Write the artifact, replay and pack it."""
     golden = judge.outputs(case, faulty=False) if judge.wanted.kind == "mismatch" else []
-    origin = {"artifact": str(given.artifact), "keep": given.keep, "tasks": [task.number for task in case.tasks]}
+    origin = {"artifact": str(options.artifact), "keep": options.keep, "tasks": [task.number for task in case.tasks]}
     with replacing(root, origin) as temporary:
         write_case(case, temporary, golden)
     for one in case.external:
@@ -549,15 +549,15 @@ def _finish(given: argparse.Namespace, root: Path, case: Case, judge: Judge, sea
     remembered = f", {search.remembered} known from before" if search.remembered else ""
     _say(f"{case.summary()}: {counted}{remembered}")
     found = "" if judge.wanted.twofold else f", and {search.ending(case).partition(' ')[0]} is found"
-    return _ended(given, root, found)
+    return _ended(options, root, found)
 
 
-def packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
+def packed(options: argparse.Namespace, root: Path) -> tuple[str, str]:
     """How the result's replay ends, and where its pack is."""
-    build_dir = given.build_dir / "reduce" / "build"
-    numerics = [f"--numerics={given.numerics}"] if given.numerics != FAST else []
-    run = run_verb("pack", root, build_dir, given, *numerics)
-    out = build_dir / given.platform / root.name
+    build_dir = options.build_dir / "reduce" / "build"
+    numerics = [f"--numerics={options.numerics}"] if options.numerics != FAST else []
+    run = run_verb("pack", root, build_dir, options, *numerics)
+    out = build_dir / options.platform / root.name
     packs = sorted(out.glob("*.tar.zst"))
     try:
         verdict = read_verdict(out / "verdict.json")
@@ -567,10 +567,10 @@ def packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
     return f"{verdict.status}{' of ' + ', '.join(wrong) if wrong else ''}", os.path.relpath(packs[-1]) if packs else ""
 
 
-def _question(given: argparse.Namespace, wanted: Wanted) -> list[str]:
+def _question(options: argparse.Namespace, wanted: Wanted) -> list[str]:
     """What is asked: endings are remembered for that alone."""
-    words = [given.keep, wanted.cause, given.platform, given.kernel_flags, given.arch, given.numerics]
-    return [*words, str(given.against), str(given.rtol), str(given.atol), str(given.embedded)]
+    words = [options.keep, wanted.cause, options.platform, options.kernel_flags, options.arch, options.numerics]
+    return [*words, str(options.against), str(options.rtol), str(options.atol), str(options.embedded)]
 
 
 def _say(*lines: str) -> None:

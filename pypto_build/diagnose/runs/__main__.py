@@ -254,11 +254,11 @@ def _triaged(place: Path) -> Finding | None:
 
 
 @command("runs", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """0 where the page is written, else 2."""
-    history = History(given.history)
-    page = runs_page(history.runs(), history.results(), given.title, _reports(given.history.parent, given.html))
-    write_bytes(given.html, page.encode())
+    history = History(options.history)
+    page = runs_page(history.runs(), history.results(), options.title, _reports(options.history.parent, options.html))
+    write_bytes(options.html, page.encode())
     return 0
 
 

@@ -93,8 +93,8 @@ def parser() -> argparse.ArgumentParser:
 class Triage:
     """The instruments on one artifact, and what they said."""
 
-    def __init__(self, given: argparse.Namespace, verdict: Verdict, repeat: Repeat) -> None:
-        self.given, self.verdict, self.repeat = given, verdict, repeat
+    def __init__(self, options: argparse.Namespace, verdict: Verdict, repeat: Repeat) -> None:
+        self.options, self.verdict, self.repeat = options, verdict, repeat
         self.answer = Answer(Circumstances(verdict))
         self.remedy: bool | None = None  # whether it passes with the edits of the first finding; None: not tried
 
@@ -113,7 +113,7 @@ class Triage:
             step()
             if self.answer.certain and number < len(steps):
                 self.answer.left_out.append(f"{', '.join(list(steps)[number:])} (the cause is certain)")
-            if self.answer.certain or name == self.given.until:
+            if self.answer.certain or name == self.options.until:
                 return
 
     def try_remedy(self) -> None:
@@ -121,16 +121,16 @@ class Triage:
         first = next((finding for finding in self.answer.ranked if finding.level == "error"), None)
         if first is None or not first.edits or first.rule in _TRIED_BEFORE or self.verdict.status == "pass":
             return
-        if is_distributed(self.given.artifact):
+        if is_distributed(self.options.artifact):
             return
         with taking_long("the edit in a copy"):
-            scratch = self.given.build_dir / "triage" / "remedy"
-            words = [f"PLATFORM={self.given.platform}", *(f"DATA={data}" for data in [self.given.data] if data)]
-            self.remedy = try_edits(load_artifact(self.given.artifact), first.edits, scratch, words)
+            scratch = self.options.build_dir / "triage" / "remedy"
+            words = [f"PLATFORM={self.options.platform}", *(f"DATA={data}" for data in [self.options.data] if data)]
+            self.remedy = try_edits(load_artifact(self.options.artifact), first.edits, scratch, words)
 
     def _edited(self) -> None:
         """Put back what was edited since the last pass, and see whether it passes."""
-        given = self.given
+        given = self.options
         program = program_of(given.artifact)
         if given.until or self.verdict.status == "pass" or is_distributed(given.artifact):
             return
@@ -150,11 +150,11 @@ class Triage:
     def _flags(self) -> list[str]:
         """The flags to compile the program with."""
         vintage = ["--vintage", self.verdict.vintage] if self.verdict.vintage else []
-        return ["--platform", self.given.platform, *vintage]
+        return ["--platform", self.options.platform, *vintage]
 
     def _golden(self) -> None:
         """Check that the golden is that of the reference and the inputs."""
-        given = self.given
+        given = self.options
         program = program_of(given.artifact)
         if given.until or self.verdict.status != "mismatch" or given.data:
             return
@@ -172,7 +172,7 @@ class Triage:
         """Takes what lint finds."""
         from pypto_build.diagnose.lint.__main__ import lint
 
-        self.take("lint", lint(self.given.artifact, self.given.platform, self.given.build_dir))
+        self.take("lint", lint(self.options.artifact, self.options.platform, self.options.build_dir))
 
     def _orders(self) -> None:
         if self.answer.evidence.ended or self.verdict.run_s > _SHORT_S:
@@ -185,10 +185,10 @@ class Triage:
             self.answer.excluded.append(f"the order of the tasks ({orders.runs} other orders give the same bits)")
 
     def _hazards(self) -> None:
-        if self.given.binaries is None:
+        if self.options.binaries is None:
             self.answer.left_out.append("hazards (there is no checked build)")
             return
-        self._tool("hazards", ["--binaries", str(self.given.binaries), *self._weak()])
+        self._tool("hazards", ["--binaries", str(self.options.binaries), *self._weak()])
 
     def _diverge(self) -> None:
         try:
@@ -211,11 +211,11 @@ class Triage:
         self._tool("flaky", ["--rounds", "20", *self._kernels, *self._weak()])
 
     def _weak(self) -> list[str]:
-        return ["--memory-model", self.given.memory_model] if self.given.memory_model else []
+        return ["--memory-model", self.options.memory_model] if self.options.memory_model else []
 
     def _tool(self, name: str, words: Sequence[str]) -> None:
         """Run an instrument on what is built, and take the findings that it leaves."""
-        given = self.given
+        given = self.options
         kept = given.build_dir / "findings" / f"{name}.json"
         kept.unlink(missing_ok=True)
         command = [
@@ -235,11 +235,11 @@ class Triage:
 
     @property
     def _kernels(self) -> list[str]:
-        return ["--binaries", str(self.given.kernels)] if self.given.kernels else []
+        return ["--binaries", str(self.options.kernels)] if self.options.kernels else []
 
     def _of_the_run(self) -> Iterator[str]:
         """The flags that every instrument with a run of its own takes."""
-        given = self.given
+        given = self.options
         flags = ("--data", "--seed", "--timeout", "--numerics", *(("--world", "--devices") if given.chip else ()))
         for flag in flags:
             value = getattr(given, flag.removeprefix("--"))
@@ -256,7 +256,7 @@ class Triage:
 
     def request(self) -> Request:
         """A run like that of the verdict, with results of its own."""
-        given = self.given
+        given = self.options
         return replace(
             request_of(argparse.Namespace(**{**vars(given), "binaries": given.kernels}), given.build_dir / "triage"),
             seed=int(given.seed or 0),
@@ -265,18 +265,18 @@ class Triage:
 
 
 @command("triage", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """1 where a cause is found, else the exit status of the replay."""
-    verdict = read_verdict(given.build_dir / "verdict.json")
+    verdict = read_verdict(options.build_dir / "verdict.json")
     begun = time.monotonic()
-    triage = Triage(given, verdict, given_options(given.words))
+    triage = Triage(options, verdict, given_options(options.words))
     triage.run()
-    if given.until and not triage.answer.certain:
+    if options.until and not triage.answer.certain:
         return 0
     triage.try_remedy()
     found = triage.answer.ranked
     lines = list(lines_of(triage))
-    _keep(given, found, _outcome(triage, lines))
+    _keep(options, found, _outcome(triage, lines))
     terminal.say(*lines)
     terminal.say(f"    took: {time.monotonic() - begun:.1f} s, {console.counted(counted.replays, 'replay')}")
     return 1 if any(finding.level == "error" for finding in found) else verdict.exit_status
@@ -284,7 +284,7 @@ def main(given: argparse.Namespace) -> int:
 
 def _outcome(triage: Triage, lines: Sequence[str]) -> TestOutcome:
     """Return the answer as the outcome of a test by the artifact's name."""
-    given, verdict = triage.given, triage.verdict
+    given, verdict = triage.options, triage.verdict
     cause = next((finding for finding in triage.answer.ranked if finding.level == "error"), None)
     reason = f"{cause.position}: {cause.message}" if cause else _ended(verdict)
     word: Word = "PASS" if verdict.status == "pass" and not cause else "FAIL"
@@ -299,18 +299,18 @@ def _outcome(triage: Triage, lines: Sequence[str]) -> TestOutcome:
     )
 
 
-def _keep(given: argparse.Namespace, findings: Sequence[Finding], outcome: TestOutcome) -> None:
+def _keep(options: argparse.Namespace, findings: Sequence[Finding], outcome: TestOutcome) -> None:
     """Write the files and annotations that are asked for; the annotation of the cause comes first."""
-    ci, root = given.annotate, given.artifact
+    ci, root = options.annotate, options.artifact
     if ci == "github":
         located = [replaced(one, path=os.path.relpath(root / one.path)) if one.path else one for one in findings]
         terminal.say(*github_lines([one for one in located if one.level == "error"]))
-    report = Report("triage", given.artifact.name, tuple(findings), state=state_of(given.artifact))
-    files = {given.json: as_json(report), given.sarif: as_sarif(report, given.artifact)}
-    files[given.build_dir / "findings" / "triage.json"] = as_json(report)
-    files[given.junit] = as_junit([outcome], Path())
+    report = Report("triage", options.artifact.name, tuple(findings), state=state_of(options.artifact))
+    files = {options.json: as_json(report), options.sarif: as_sarif(report, options.artifact)}
+    files[options.build_dir / "findings" / "triage.json"] = as_json(report)
+    files[options.junit] = as_junit([outcome], Path())
     if ci == "gitlab":
-        files[given.build_dir.parents[1] / CODE_QUALITY] = as_code_quality(findings)
+        files[options.build_dir.parents[1] / CODE_QUALITY] = as_code_quality(findings)
     for path, data in files.items():
         if path is not None:
             write_bytes(path, data)

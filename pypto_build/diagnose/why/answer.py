@@ -281,30 +281,30 @@ def _dtype(tile: Tile | None) -> str:
 _OTHERS = 12
 
 
-def answer(given: argparse.Namespace) -> Link:
+def answer(options: argparse.Namespace) -> Link:
     """The chain of the element that is asked for; it and those of others of a range are kept for the report.
 
     Raises ArtifactError and RunFault.
     """
-    launch, checked = _launched(given)
-    number = _output(launch, given.out)
-    wanted = elements(given.at, launch.binding.tensors[number].shape)
-    limits = Limits(given.rtol, given.atol)
-    text = in_child(lambda: _in_child(launch, checked, number, wanted, limits), Progress(), given.timeout)
+    launch, checked = _launched(options)
+    number = _output(launch, options.out)
+    wanted = elements(options.at, launch.binding.tensors[number].shape)
+    limits = Limits(options.rtol, options.atol)
+    text = in_child(lambda: _in_child(launch, checked, number, wanted, limits), Progress(), options.timeout)
     chains = msgspec.json.decode(text, type=list[KeptChain])
-    keep(given.build_dir, given.artifact, chains)
+    keep(options.build_dir, options.artifact, chains)
     return chains[0].link
 
 
-def forward(given: argparse.Namespace) -> Forward:
+def forward(options: argparse.Namespace) -> Forward:
     """What was made of the elements that are asked for. Raises ArtifactError and RunFault."""
-    launch, checked = _launched(given)
+    launch, checked = _launched(options)
     names = [tensor.name for tensor in launch.binding.tensors]
-    if given.source not in names:
-        raise ArtifactError("", f"FROM={given.source} is no tensor of the program", f"it has {', '.join(names)}")
-    number = names.index(given.source)
-    wanted = elements(given.at, launch.binding.tensors[number].shape)
-    text = in_child(lambda: _forward_in_child(launch, checked, number, wanted), Progress(), given.timeout)
+    if options.source not in names:
+        raise ArtifactError("", f"FROM={options.source} is no tensor of the program", f"it has {', '.join(names)}")
+    number = names.index(options.source)
+    wanted = elements(options.at, launch.binding.tensors[number].shape)
+    text = in_child(lambda: _forward_in_child(launch, checked, number, wanted), Progress(), options.timeout)
     return msgspec.json.decode(text, type=Forward)
 
 
@@ -349,11 +349,11 @@ def given_text(wanted: tuple[slice, ...]) -> str:
     return ", ".join(str(part.start) if part.stop == part.start + 1 else f"{part.start}:{part.stop}" for part in wanted)
 
 
-def _launched(given: argparse.Namespace) -> tuple[Launch, Path]:
+def _launched(options: argparse.Namespace) -> tuple[Launch, Path]:
     """What is built, and where its checked binaries are."""
-    built = (given.artifact, given.build_dir, given.embedded, given.platform)
-    launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
-    return launch, given.binaries or given.build_dir / "check"
+    built = (options.artifact, options.build_dir, options.embedded, options.platform)
+    launch = open_launch(*built, options.data, options.seed, options.usual, options.numerics)
+    return launch, options.binaries or options.build_dir / "check"
 
 
 def _output(launch: Launch, name: str | None) -> int:
