@@ -24,7 +24,7 @@ _SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`\"'(*])")
 
 #: Rooms that are not rewritten yet: openings, banned names, long sentences. A room that is missing here has none.
 LEFT: dict[str, tuple[int, int, int]] = {
-    "pypto_build/diagnose": (68, 411, 8),
+    "pypto_build/diagnose": (68, 0, 8),
     "tests/diagnose": (24, 130, 1),
 }
 

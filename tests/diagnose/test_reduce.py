@@ -19,9 +19,9 @@ from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce import build, work
 from pypto_build.diagnose.reduce.__main__ import main
 from pypto_build.diagnose.reduce.case import FaultLost, Invalid, Passed, carry, reads_unwritten, refuse_stale
-from pypto_build.diagnose.reduce.judge import MISMATCHES, Log, RunLimits, Search, Wanted, differ
+from pypto_build.diagnose.reduce.judge import MISMATCHES, Log, RunLimits, Search, Target, differ
 from pypto_build.diagnose.reduce.shrink import _plainer, cropped
-from pypto_build.diagnose.reduce.work import wanted_of
+from pypto_build.diagnose.reduce.work import target_of
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE
 from tests.diagnose.checked import EXAMPLES, copy_example
@@ -218,14 +218,14 @@ def test_reading_what_nobody_wrote_is_another_fault() -> None:
 
 
 def test_what_holds() -> None:
-    assert wanted_of("mismatch:f") == Wanted("mismatch", "f")
-    assert wanted_of("hazards/raw") == Wanted("hazards/raw")
-    any_output = Wanted("mismatch", mismatches=MISMATCHES[:1])
+    assert target_of("mismatch:f") == Target("mismatch", "f")
+    assert target_of("hazards/raw") == Target("hazards/raw")
+    any_output = Target("mismatch", mismatches=MISMATCHES[:1])
     assert any_output.holds("mismatch g") and not any_output.holds("mismatch-of-no-numbers g")
     assert not any_output.holds("mismatch-beside-no-numbers g")
     assert replace(any_output, mismatches=MISMATCHES).holds("mismatch-of-no-numbers g")
-    assert Wanted("mismatch", "f").holds("mismatch e f") and not Wanted("mismatch", "f").holds("mismatch e")
-    crash = Wanted("crash", cause="WILD_ACCESS add")
+    assert Target("mismatch", "f").holds("mismatch e f") and not Target("mismatch", "f").holds("mismatch e")
+    crash = Target("crash", cause="WILD_ACCESS add")
     assert crash.holds("crash WILD_ACCESS add")
     for other in ("crash WILD_ACCESS mul", "hang WILD_ACCESS add", "pass", "refused crash WILD_ACCESS add"):
         assert not crash.holds(other)
@@ -306,7 +306,7 @@ def test_a_long_search_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Mo
     said: list[str] = []
     clock = iter(range(0, 1000, 20))
     monkeypatch.setattr("pypto_build.diagnose.reduce.judge.time.monotonic", lambda: float(next(clock)))
-    judge = SimpleNamespace(ending=lambda case: "other", wanted=SimpleNamespace(holds=lambda ending: False))
+    judge = SimpleNamespace(ending=lambda case: "other", target=SimpleNamespace(holds=lambda ending: False))
     long = Search(judge, Log(tmp_path / "log"), 1, said.append)  # type: ignore[arg-type]
     for number in range(5):
         assert not long.holds(SimpleNamespace(digest=str(number)))  # type: ignore[arg-type]

@@ -142,11 +142,11 @@ def _nobody(context: Context, name: str) -> _Blame:
 def _beside(context: Context, number: int, site: SubmitSite, missing: _Missing) -> _Blame:
     """Return the blame of a task that writes next to the missing part, at the line of its view if it has one."""
     low = missing.hole.address
-    for given, arg in zip(site.args, context.task(number).args, strict=False):
+    for argument, arg in zip(site.args, context.task(number).args, strict=False):
         begin, end = arg.span
-        if arg.writes and low <= begin < low + missing.hole.bytes and given.variable in context.views:
-            line = context.declared_at(given.variable, site.line)
-            says = f"the view '{given.variable}' of {context.title(number)} has bytes {begin - low} to {end - low}"
+        if arg.writes and low <= begin < low + missing.hole.bytes and argument.variable in context.views:
+            line = context.declared_at(argument.variable, site.line)
+            says = f"the view '{argument.variable}' of {context.title(number)} has bytes {begin - low} to {end - low}"
             return _Blame(context.orchestration, line or site.line, says, "correct its shape or offset, or " + _REACH)
     says = f"{context.title(number)} is next to them, and nothing is submitted for them"
     return _Blame(context.orchestration, site.line, says, _REACH)
@@ -169,10 +169,10 @@ def _loop(context: Context, site: SubmitSite, writers: list[int]) -> tuple[int, 
     """Return the line of the innermost loop around a submission (0 for none), and the number of its writers."""
     code = Code(context.orchestration, "\n".join(context.lines))
     line = 0
-    for found in _LOOP.finditer(code.code):
-        body = code.code.find("{", matching(code.code, found.end() - 1))
-        if body >= 0 and code.line(found.start()) <= site.line <= code.line(matching(code.code, body)):
-            line = code.line(found.start())
+    for match in _LOOP.finditer(code.code):
+        body = code.code.find("{", matching(code.code, match.end() - 1))
+        if body >= 0 and code.line(match.start()) <= site.line <= code.line(matching(code.code, body)):
+            line = code.line(match.start())
     return line, sum(context.site(number) == site for number in writers)
 
 
@@ -191,12 +191,12 @@ def _writing(regions: Array, hole: OutputHole) -> Array:
 
 def _stores(context: Context, missing: _Missing) -> tuple[Related, ...]:
     """Return the positions of stores that write the rest of the output."""
-    found: dict[tuple[str, int], Related] = {}
+    stores: dict[tuple[str, int], Related] = {}
     for number in missing.writers[:64]:
         region = _store(context, number, missing)
         if region is not None:
             at = context.position_of(region)
-            found.setdefault(
+            stores.setdefault(
                 (at.path, at.line), Related(at.path, at.line, f"{context.title(number)} writes the rest here")
             )
-    return tuple(found.values())[:4]
+    return tuple(stores.values())[:4]

@@ -312,9 +312,9 @@ def read_record(directory: Path) -> Record:
     wrong = document_fault(document)
     if wrong:
         raise ArtifactError(path, f"is no record of accesses: {wrong}", _AGAIN)
-    found = region_fault(document, regions)
-    if found:
-        raise ArtifactError(binary, f"is no record of accesses: {found}", _AGAIN)
+    fault = region_fault(document, regions)
+    if fault:
+        raise ArtifactError(binary, f"is no record of accesses: {fault}", _AGAIN)
     if (regions["block"] > 0).any():  # blocks are recorded in a random order
         return Record(document, regions[np.lexsort((regions["member"], regions["block"], regions["task"]))])
     return Record(document, regions[np.argsort(regions["task"], kind="stable")])

@@ -121,8 +121,8 @@ def tree_of(artifact: Artifact, data: Snapshot | None, linked: Iterable[Path] = 
     links = [artifact.root / CHILDREN_DIR / program.name for program in programs]
     tree = {f"{root}/{name}": path for name, path in _artifact_files(artifact.root, data is None, links)}
     for program in programs:
-        place = f"{root}/{CHILDREN_DIR}/{program.name}"
-        tree |= {f"{place}/{name}": path for name, path in _artifact_files(program, own_data=True)}
+        folder = f"{root}/{CHILDREN_DIR}/{program.name}"
+        tree |= {f"{folder}/{name}": path for name, path in _artifact_files(program, own_data=True)}
     if data is not None:
         tree |= {f"{DATA}/in/{name}.pt": path for name, path in data.inputs.items()}
         tree |= {f"{DATA}/out/{name}.pt": path for name, path in data.outputs.items()}
@@ -160,27 +160,27 @@ def _inside(path: Path, real: Path, root: Path) -> None:
         raise ArtifactError(path, "is a link out of the artifact", "put the file itself there")
 
 
-def external_files(artifact: Artifact, place: str = EXTERNAL) -> tuple[dict[str, Path], dict[str, str]]:
+def external_files(artifact: Artifact, folder: str = EXTERNAL) -> tuple[dict[str, Path], dict[str, str]]:
     """Sources and headers outside of the artifact: files by path in the pack, and where each went, by what its manifest
     may call it."""
     tree: dict[str, Path] = {}
     moved: dict[Path, str] = {}
     entry = artifact.orchestration.source
     if not entry.is_relative_to(artifact.root):
-        moved[entry] = name = f"{place}/orchestration/{entry.name}"
+        moved[entry] = name = f"{folder}/orchestration/{entry.name}"
         tree[name] = entry
     for kernel in artifact.kernels:
         if kernel.source.is_relative_to(artifact.root):
             continue
-        moved[kernel.source] = name = f"{place}/{kernel.func_id}/{kernel.source.name}"
+        moved[kernel.source] = name = f"{folder}/{kernel.func_id}/{kernel.source.name}"
         tree[name] = kernel.source
     for kernel in artifact.kernels:
         for directory in kernel.extra_include_dirs:
             if directory.is_relative_to(artifact.root) or directory in moved:
                 continue
-            moved[directory] = name = f"{place}/include{len(moved)}"
+            moved[directory] = name = f"{folder}/include{len(moved)}"
             tree |= {f"{name}/{path.relative_to(directory).as_posix()}": path for path in _headers(directory)}
-    return tree, {told: name for path, name in moved.items() for told in told_as(path, artifact.root)}
+    return tree, {spelling: name for path, name in moved.items() for spelling in told_as(path, artifact.root)}
 
 
 def told_as(path: Path, directory: Path) -> set[str]:
@@ -254,11 +254,11 @@ def pack_run(
         raise ArtifactError(options.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
     data = _data(options, artifact)
     linked = [part.root for part in (parts or {}).values() if not part.root.is_relative_to(artifact.root)]
-    tree = tree_of(artifact, data, linked) | {place: path for path, place in more.items()}
+    tree = tree_of(artifact, data, linked) | {target: path for path, target in more.items()}
     callables = artifact.root / SUB_WORKERS
-    moved = {told: place for path, place in more.items() for told in told_as(path, callables)}
-    for place, part in {EXTERNAL: artifact}.items() if parts is None else parts.items():
-        others, paths = external_files(part, place)
+    moved = {spelling: target for path, target in more.items() for spelling in told_as(path, callables)}
+    for target, part in {EXTERNAL: artifact}.items() if parts is None else parts.items():
+        others, paths = external_files(part, target)
         tree |= others
         moved |= paths
     rows = environment(evidence, options.data if data and options.data else None)

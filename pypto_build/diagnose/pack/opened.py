@@ -274,9 +274,9 @@ def _write_files(stream: _Stream, pack: Pack, staging: Path) -> None:
     for file in pack.files:
         paths.setdefault(file.sha256, []).append(file.path)
     for digest, size in progress(pack.objects.items(), "unpacking", len(pack.objects)):
-        name, given = stream.entry()
-        if name != OBJECTS + digest or given != size:
-            raise stream.wrong(f"has {name!r} ({given} bytes) where {OBJECTS + digest} ({size} bytes) belongs")
+        name, actual_size = stream.entry()
+        if name != OBJECTS + digest or actual_size != size:
+            raise stream.wrong(f"has {name!r} ({actual_size} bytes) where {OBJECTS + digest} ({size} bytes) belongs")
         first, *others = (staging / path for path in paths[digest])
         _write_content(stream, first, digest, size)
         for other in others:
@@ -289,15 +289,15 @@ def _write_files(stream: _Stream, pack: Pack, staging: Path) -> None:
 
 def _write_content(stream: _Stream, path: Path, digest: str, size: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    found, left = hashlib.sha256(), size
+    digester, left = hashlib.sha256(), size
     with path.open("xb") as file:
         while left:
             block = stream.read(min(left, _BLOCK))
-            found.update(block)
+            digester.update(block)
             file.write(block)
             left -= len(block)
     stream.skip_padding(size)
-    if found.hexdigest() != digest:
+    if digester.hexdigest() != digest:
         raise stream.wrong(f"has another content for {path.name} than its digest says")
 
 

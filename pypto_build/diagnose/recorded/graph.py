@@ -43,9 +43,9 @@ def text_or_nothing(path: Path) -> str:
 def newest(directory: Path, patterns: Iterable[str]) -> Path | None:
     """The last file of the first pattern that any file below a directory has."""
     for pattern in patterns:
-        found = sorted(file for file in directory.glob(pattern) if not file.is_dir())  # a pipe is told when it is read
-        if found:
-            return found[-1]
+        files = sorted(file for file in directory.glob(pattern) if not file.is_dir())  # a pipe is told when it is read
+        if files:
+            return files[-1]
     return None
 
 
@@ -62,16 +62,16 @@ def read_document(path: Path, again: str) -> Any:
 
 def whole(value: object, low: int = -(1 << 63), high: int = (1 << 64) - 1) -> int:
     """A number of a record from `low` to `high`, or its digits. Raises `ValueError` for anything else."""
-    found: int | None = None
+    number: int | None = None
     if (
         isinstance(value, int)
         or (isinstance(value, float) and value.is_integer())
         or (isinstance(value, str) and _WHOLE.match(value))
     ):
-        found = int(value)
-    if found is None or not low <= found <= high:
+        number = int(value)
+    if number is None or not low <= number <= high:
         raise ValueError(f"{shown(value)} is no number from {low} to {high}")
-    return found
+    return number
 
 
 def wholes(values: object, low: int = -(1 << 63), high: int = (1 << 64) - 1) -> tuple[int, ...]:
@@ -122,12 +122,12 @@ def parse_id(value: object) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError(f"{str(value)[:_LONGEST]} is no task id")
-    found = value if isinstance(value, int) else -1
+    number = value if isinstance(value, int) else -1
     if isinstance(value, str) and len(value) <= _LONGEST:
-        found = int(value, 16 if value.lower().startswith("0x") else 10)
-    if not -(1 << 63) <= found < 1 << 64 or (isinstance(value, str) and len(value) > _LONGEST):
+        number = int(value, 16 if value.lower().startswith("0x") else 10)
+    if not -(1 << 63) <= number < 1 << 64 or (isinstance(value, str) and len(value) > _LONGEST):
         raise ValueError(f"{str(value)[:_LONGEST]!r} is no task id")
-    return found
+    return number
 
 
 def id_text(raw: int) -> str:
@@ -170,8 +170,9 @@ class TaskOrder:
         raw = self._named(text.strip())
         if raw is None:
             count = len(self.numbers)
-            known = f"tasks are numbered 0 to {count - 1}" if count else "the record holds no task"
-            raise ArtifactError(f"{option}={text}", "no such task", f"{known}; 'ring:count' and 0x… name one by its id")
+            numbers = f"tasks are numbered 0 to {count - 1}" if count else "the record holds no task"
+            hint = f"{numbers}; 'ring:count' and 0x… name one by its id"
+            raise ArtifactError(f"{option}={text}", "no such task", hint)
         return raw
 
     def _named(self, text: str) -> int | None:
@@ -325,8 +326,8 @@ def find_graph(*candidates: Path) -> Path | None:
         if candidate.is_file():
             return candidate
         for base in (candidate, candidate.parent):
-            if found := newest(base, _PLACES):
-                return found
+            if path := newest(base, _PLACES):
+                return path
     return None
 
 
@@ -341,9 +342,9 @@ def read_graph(path: Path) -> TaskGraph:
     if not tasks:
         ids = dict.fromkeys(raw for edge in edges for raw in (edge.pred, edge.succ))
         tasks = [Task(raw) for raw in sorted(ids)]
-    known = {task.id for task in tasks}
+    submitted = {task.id for task in tasks}
     for number, edge in enumerate(edges):
-        if edge.succ not in known:
+        if edge.succ not in submitted:
             raise ArtifactError(f"{path}: edges[{number}]", f"{id_text(edge.succ)} is no task of the graph", _AGAIN)
     return TaskGraph(path, tuple(tasks), tuple(edges), tensors)
 

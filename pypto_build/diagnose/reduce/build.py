@@ -43,13 +43,13 @@ class Builder:
         self.jobs = options.jobs or os.cpu_count() or 1
         self.directory, self.pool = directory / _headers_digest(), ThreadPoolExecutor(self.jobs)
         try:
-            found = find_compiler(options.cxx)
+            compiler = find_compiler(options.cxx)
         except ToolchainError as error:
             raise ArtifactError("CXX=", str(error), "install one") from None
         own, user = kernel_numerics(options.numerics), [*_FLAGS, *shlex.split(options.kernel_flags)]
         self.recipes = {
             checked: host_recipe(
-                found,
+                compiler,
                 PLATFORMS[options.platform],
                 runtime,
                 options.arch,
@@ -61,9 +61,9 @@ class Builder:
         self._headers: dict[tuple[str, bool], Path | None] = {}
         self._turns: dict[str, threading.Lock] = {}
 
-    def build(self, wanted: Iterable[tuple[str, str]], *, checked: bool = False) -> dict[tuple[str, str], Path]:
+    def build(self, sources: Iterable[tuple[str, str]], *, checked: bool = False) -> dict[tuple[str, str], Path]:
         """The libraries of (kind, text), kind being aic, aiv or orchestration. Raises Refused."""
-        distinct = list(dict.fromkeys(wanted))
+        distinct = list(dict.fromkeys(sources))
         for kind, _ in distinct:
             self._precompile(kind, checked)
         libraries = self.pool.map(lambda one: self._one(one[0], one[1], checked), distinct)
@@ -114,15 +114,15 @@ class Builder:
         if not recipe.main_header:
             return None
         name = hashlib.sha256(f"{recipe.compiler}{recipe.identity}".encode()).hexdigest()[:16]
-        place = self.directory / "headers" / name
-        target = place / f"{recipe.main_header}.gch"
+        directory = self.directory / "headers" / name
+        target = directory / f"{recipe.main_header}.gch"
         if not target.is_file():
-            place.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True, exist_ok=True)
             temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
             header = recipe.include_dirs[0] / recipe.main_header
             if _run(recipe.precompile_argv(str(header), str(temporary))).returncode == 0:
                 temporary.replace(target)
-        return place
+        return directory
 
 
 def _headers_digest() -> str:

@@ -119,7 +119,7 @@ class Search:
         if (now := time.monotonic()) - self._said > _QUIET_S:  # where no terminal shows the line of progress
             self._said = now
             self.say(f"{self.tried} tried, {self.kept} kept so far; an interrupted search goes on from here")
-        return self.judge.wanted.holds(self.ending(case))
+        return self.judge.target.holds(self.ending(case))
 
     def first(self, attempts: Iterable[Attempt]) -> Case | None:
         """Return the first candidate that is kept; whatever the number of jobs, it is the same one."""
@@ -155,9 +155,9 @@ class Search:
                 yield case
 
 
-def jobs_of(given: int) -> int:
+def jobs_of(jobs: int) -> int:
     """Return how many candidates to compile at once; 0 stands for the number of processors."""
-    return given or os.cpu_count() or 1
+    return jobs or os.cpu_count() or 1
 
 
 # Writes a candidate as an artifact: kernels with the fault, modules and data without it.
@@ -165,22 +165,22 @@ def jobs_of(given: int) -> int:
 
 def write_case(case: Case, root: Path, golden: Sequence[bytes]) -> None:
     """Write it to ``root``; ``golden`` are the contents of its parameters after a run without the fault, if known."""
-    places = [(code.kernel, code.place) for code in case.used]
+    places = [(code.kernel, code.path) for code in case.used]
     write_texts(root, replace(case.frame, program="reduced"), case.orchestration, places, case.external)
     for code in case.used:
-        write_bytes(root / code.place, code.text(faulty=True).encode())
+        write_bytes(root / code.path, code.text(faulty=True).encode())
         unit = case.units.get(code.unit)
         if unit is not None:
             write_bytes(root / unit.where.with_suffix(".pto"), ("\n".join(unit.faulty) + "\n").encode())
             if unit.raw:
                 write_bytes(root / unit.where.with_suffix(".cpp"), unit.raw.encode())
-    known = case.external
+    external = case.external
     if golden:
-        known = [
+        external = [
             replace(one, final=np.frombuffer(content, one.initial.dtype))
             for one, content in zip(case.external, golden, strict=True)
         ]
-    write_data(known, root / "data", golden=bool(golden))
+    write_data(external, root / "data", golden=bool(golden))
 
 
 #: Who finds what a rule begins with, and whether it needs kernels that record what they touch.
@@ -194,7 +194,7 @@ MISMATCHES = ("mismatch", "mismatch-beside-no-numbers", "mismatch-of-no-numbers"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Target:
     """What is kept: ``kind`` is mismatch, crash, hang or the rule of a finding.
 
     ``name`` is the output of a mismatch, empty for any; ``cause`` is what else the ending has to name: the kind of
@@ -233,10 +233,10 @@ class RunLimits:
 class Judge:
     """Builds and runs candidates. ``built`` may be called for several at once, ``ending`` only for one."""
 
-    def __init__(self, builder: Builder, embedded: Path, scratch: Path, wanted: Wanted, limits: RunLimits) -> None:
+    def __init__(self, builder: Builder, embedded: Path, scratch: Path, target: Target, limits: RunLimits) -> None:
         self.builder, self.embedded, self.scratch = builder, embedded, scratch
-        self.wanted, self.limits = wanted, limits
-        self.checked = FINDERS.get(wanted.kind.partition("/")[0], ("", False))[1]
+        self.target, self.limits = target, limits
+        self.checked = FINDERS.get(target.kind.partition("/")[0], ("", False))[1]
 
     def ahead(self, cases: Sequence[Case]) -> dict[str, str]:
         """Do for several what can be done at once, which is compiling; the endings, by digest, that are known then."""
@@ -255,7 +255,7 @@ class Judge:
     def ending(self, case: Case) -> str:
         """How it ends: ``pass``, ``mismatch f g``, ``crash KIND kernel``, a rule and a kernel, ``refused …``."""
         root = self.scratch / "candidate"
-        if not self.wanted.twofold:
+        if not self.target.twofold:
             shutil.rmtree(root, ignore_errors=True)
             write_case(case, root, [])
         return self.ending_of(candidate_of(case), root)
@@ -266,11 +266,11 @@ class Judge:
             libraries = self._libraries(candidate)
         except Refused as refused:
             return f"refused {refused}"
-        if not self.wanted.twofold:
+        if not self.target.twofold:
             return self._finding(candidate, libraries, root)
         same = all(kernel.faulty == kernel.clean for kernel in candidate.kernels)
         run = partial(self._run, candidate, libraries)
-        needed = not same or self.wanted.kind == "mismatch"
+        needed = not same or self.target.kind == "mismatch"
         clean = partial(run, faulty=False) if needed else None
         return ended(candidate.arguments, self.limits, partial(run, faulty=True), clean)
 
@@ -280,11 +280,11 @@ class Judge:
         return self._run(candidate, self._libraries(candidate), faulty=faulty)
 
     def _libraries(self, candidate: Candidate) -> Mapping[tuple[str, str], Path]:
-        wanted = [("orchestration", candidate.orchestration)]
+        sources = [("orchestration", candidate.orchestration)]
         for kernel in candidate.kernels:
-            wanted += [(kernel.core_type, kernel.faulty)]
-            wanted += [(kernel.core_type, kernel.clean)] if self.wanted.twofold else []
-        return self.builder.build(wanted, checked=self.checked)
+            sources += [(kernel.core_type, kernel.faulty)]
+            sources += [(kernel.core_type, kernel.clean)] if self.target.twofold else []
+        return self.builder.build(sources, checked=self.checked)
 
     def _run(self, candidate: Candidate, libraries: Mapping[tuple[str, str], Path], *, faulty: bool) -> list[bytes]:
         kernels = tuple(
@@ -298,7 +298,7 @@ class Judge:
         )
         options: dict[str, SettingValue] = {
             "seed": 0,
-            "serial": self.wanted.kind == "mismatch",
+            "serial": self.target.kind == "mismatch",
             "output_dir": str(self.scratch / "records"),
         }
         job = Job(
@@ -323,15 +323,15 @@ class Judge:
         except ArtifactError as error:
             return f"refused {error}"
         write_bytes(out / "interface.json", encode_interface(signed.interface))
-        place = out / "check" if self.checked else out
+        binaries = out / "check" if self.checked else out
         for kernel in candidate.kernels:
-            _link(place / f"{kernel.binary}.so", libraries[kernel.core_type, kernel.faulty])
+            _link(binaries / f"{kernel.binary}.so", libraries[kernel.core_type, kernel.faulty])
         entry = signed.interface.orchestration
-        _link(place / f"{entry.binary}.so", libraries["orchestration", candidate.orchestration])
-        return self._ask(root, out, place)
+        _link(binaries / f"{entry.binary}.so", libraries["orchestration", candidate.orchestration])
+        return self._ask(root, out, binaries)
 
     def _ask(self, root: Path, out: Path, binaries: Path) -> str:
-        tool = FINDERS[self.wanted.kind.partition("/")[0]][0]
+        tool = FINDERS[self.target.kind.partition("/")[0]][0]
         report = self.scratch / "findings.json"
         report.unlink(missing_ok=True)
         words = [*own_tool(f"pypto_build.diagnose.{tool}"), str(root), "--build-dir", str(out), "--embedded"]
@@ -340,9 +340,9 @@ class Judge:
         run = run_own(words)
         if not report.is_file():
             return f"unknown {(run.stderr.strip().splitlines() or ['no report'])[-1]}"
-        found = [one for one in read_report(report).findings if one.rule == self.wanted.kind]
-        named = [f"{one.rule} {one.kernel}".strip() for one in found]
-        return next((one for one in named if self.wanted.holds(one)), named[0] if named else "pass")
+        findings = [one for one in read_report(report).findings if one.rule == self.target.kind]
+        named = [f"{one.rule} {one.kernel}".strip() for one in findings]
+        return next((one for one in named if self.target.holds(one)), named[0] if named else "pass")
 
 
 def ended(
@@ -406,12 +406,12 @@ def differ(one: Passed, faulty: bytes, clean: bytes, limits: RunLimits) -> str:
     return beside if (mask & ~np.isfinite(right)).any() else best
 
 
-def compared(found: Mapping[str, str]) -> str:
+def compared(kinds: Mapping[str, str]) -> str:
     """`mismatch f g`, or pass: an ending, from how each of the parameters differs."""
-    wrong = [name for name, how in found.items() if how]
+    wrong = [name for name, how in kinds.items() if how]
     if not wrong:
         return "pass"
-    return f"{max((found[name] for name in wrong), key=MISMATCHES.index)} {' '.join(wrong)}"
+    return f"{max((kinds[name] for name in wrong), key=MISMATCHES.index)} {' '.join(wrong)}"
 
 
 def described(fault: RunFault) -> str:

@@ -48,7 +48,7 @@ from pypto_build.diagnose.reduce.judge import (
     Judge,
     RunLimits,
     Search,
-    Wanted,
+    Target,
     contents_after,
     described,
     ended,
@@ -99,7 +99,7 @@ class Sources:
     def _code(self, kernel: Kernel) -> KernelCode:
         root = self.artifact.root
         inside = kernel.source.is_relative_to(root)
-        place = kernel.source.relative_to(root) if inside else Path("kernels", kernel.core_type, f"{kernel.name}.cpp")
+        path = kernel.source.relative_to(root) if inside else Path("kernels", kernel.core_type, f"{kernel.name}.cpp")
         text = _read(kernel.source)
         good = text if self.good is None else _read(self._counterpart(kernel).source)
         unit = self._unit(kernel, text)
@@ -107,20 +107,20 @@ class Sources:
             faulty, clean = body_in(text).splitlines(), body_in(good).splitlines()
         except PtoError:
             return KernelCode(
-                kernel, place, "", good, text, tuple(good.splitlines()), tuple(text.splitlines()), sliced=False
+                kernel, path, "", good, text, tuple(good.splitlines()), tuple(text.splitlines()), sliced=False
             )
         if self.good is None and unit:
             clean = self._made_of(unit, faulty)
-        return KernelCode(kernel, place, unit, good, text, tuple(clean), tuple(faulty))
+        return KernelCode(kernel, path, unit, good, text, tuple(clean), tuple(faulty))
 
     def _counterpart(self, kernel: Kernel) -> Kernel:
         assert self.good is not None
-        found = next((one for one in self.good.kernels if one.name == kernel.name), None)
-        if found is None:
+        counterpart = next((one for one in self.good.kernels if one.name == kernel.name), None)
+        if counterpart is None:
             raise ArtifactError(
                 f"AGAINST={self.good.root}", f"has no kernel '{kernel.name}'", "name an artifact of the same program"
             )
-        return found
+        return counterpart
 
     def _unit(self, kernel: Kernel, text: str) -> str:
         """The module that a kernel was made from, by its path in the artifact; empty where there is none."""
@@ -155,15 +155,15 @@ def _read(path: Path) -> str:
     return path.read_text("utf-8", "replace")
 
 
-def wanted_of(keep: str) -> Wanted:
+def target_of(keep: str) -> Target:
     """Parse KEEP=. Raises a usage error for text that names nothing to keep."""
     kind, _, name = keep.partition(":")
     if kind == "mismatch":
-        return Wanted(kind, name)
+        return Target(kind, name)
     if kind in ENDS and not name:
-        return Wanted(kind)
+        return Target(kind)
     if keep.partition("/")[0] in FINDERS and "/" in keep:
-        return Wanted(keep)
+        return Target(keep)
     rules = ", ".join(f"{tool}/…" for tool in FINDERS)
     raise ArtifactError(
         f"KEEP={keep}",
@@ -172,24 +172,24 @@ def wanted_of(keep: str) -> Wanted:
     )
 
 
-def confirmed(request: Request, wanted: Wanted) -> tuple[Wanted, Verdict]:
+def confirmed(request: Request, target: Target) -> tuple[Target, Verdict]:
     """Replay once; what has to stay, as exactly as the replay tells. Raises ArtifactError where it ends otherwise."""
     verdict = replay(request, write=None)
     ended = f"the replay ends with {verdict.status}"
-    if wanted.kind == "mismatch":
+    if target.kind == "mismatch":
         wrong = [output.name for output in verdict.outputs if output.status == "mismatch"]
-        if not wrong or (wanted.name and wanted.name not in wrong):
+        if not wrong or (target.name and target.name not in wrong):
             says = f"the outputs that differ are {', '.join(wrong)}" if wrong else ended
-            raise ArtifactError(f"KEEP=mismatch:{wanted.name}".rstrip(":"), says, "name what is wrong")
-    elif wanted.kind in ENDS:
+            raise ArtifactError(f"KEEP=mismatch:{target.name}".rstrip(":"), says, "name what is wrong")
+    elif target.kind in ENDS:
         if verdict.error is None or verdict.status not in ("hang", "runtime_error"):
-            raise ArtifactError(f"KEEP={wanted.kind}", ended, "name what is wrong")
+            raise ArtifactError(f"KEEP={target.kind}", ended, "name what is wrong")
         ending = described(RunFault(verdict.status, verdict.error))
         word, _, cause = ending.partition(" ")
-        if word != wanted.kind:
-            raise ArtifactError(f"KEEP={wanted.kind}", f"the replay ends with a {word}", f"KEEP={word}")
-        return replace(wanted, cause=cause), verdict
-    return wanted, verdict
+        if word != target.kind:
+            raise ArtifactError(f"KEEP={target.kind}", f"the replay ends with a {word}", f"KEEP={word}")
+        return replace(target, cause=cause), verdict
+    return target, verdict
 
 
 @dataclass
@@ -198,7 +198,7 @@ class Beginning:
 
     launch: Launch
     artifact: Artifact
-    wanted: Wanted
+    target: Target
     verdict: Verdict
     against: Path | None
     scratch: Path
@@ -240,9 +240,9 @@ class Beginning:
             self.graph = None
             last = number == len(choices) - 1
             ways = [] if last and len(choices) == 1 else [partial(self.case, recording, [t]) for t in recording.tasks]
-            found = search.first(ways)
-            if found is not None:
-                return found
+            case = search.first(ways)
+            if case is not None:
+                return case
             if last:
                 return self._several(search, recording)
         return None
@@ -250,10 +250,10 @@ class Beginning:
     def _choices(self) -> list[Choice]:
         """The tasks that are recorded: the likely ones, then all."""
         every = Choice(((0, None),), label="all")
-        if self.wanted.kind == "mismatch":
+        if self.target.kind == "mismatch":
             return [*(Choice(kernel=name, label=name) for name in self.faulty), every]
         number = self.verdict.error.task if self.verdict.error else None
-        if self.wanted.kind in ENDS and number is not None and str(number).partition(" ")[0].isdecimal():
+        if self.target.kind in ENDS and number is not None and str(number).partition(" ")[0].isdecimal():
             at = int(str(number).partition(" ")[0])
             return [of_numbers([at], "fault"), Choice(((0, at),), label="until")]
         return [every, every]
@@ -269,9 +269,9 @@ class Beginning:
             left = [
                 [*tasks[:start], *tasks[start + size :]] for start in range(0, len(tasks), size) if len(tasks) > size
             ]
-            found = search.first(partial(self.case, recording, one) for one in left)
-            if found is not None:
-                case, tasks = found, list(found.tasks)
+            smaller = search.first(partial(self.case, recording, one) for one in left)
+            if smaller is not None:
+                case, tasks = smaller, list(smaller.tasks)
                 size = min(size, max(1, len(tasks) // 2))
             elif size == 1:
                 return case
@@ -372,12 +372,12 @@ def reduce_orchestration(one: Reduction, launch: Launch, limits: RunLimits, clea
     faulty = source.read_text("utf-8", "replace")
     runs = Orchestrations(one, launch, limits, faulty, clean)
     text = faulty if clean is None else clean
-    wanted = runs.ending(text)
-    word = wanted.partition(" ")[0]
+    target = runs.ending(text)
+    word = target.partition(" ")[0]
     if word not in (("crash", "hang") if clean is None else MISMATCHES):
         return None
-    one.say(f"orchestration: {wanted}")
-    search = one.search(runs.ending, wanted, faulty, runs.compiled)
+    one.say(f"orchestration: {target}")
+    search = one.search(runs.ending, target, faulty, runs.compiled)
     short = one.shortest(search, text, fewer_lines, "lines")
     golden = runs.outputs(short) if clean is not None else []
     with one.result() as root:
@@ -393,9 +393,9 @@ def _write(runs: Orchestrations, root: Path, text: str, golden: list[bytes]) -> 
         raise ArtifactError(artifact.orchestration.source, "lies outside of the artifact", "copy it there")
     write_bytes(root / artifact.orchestration.source.relative_to(artifact.root), text.encode())
     for kernel in artifact.kernels:  # with the bodies of edited modules
-        place = Path("kernels", kernel.core_type, f"{kernel.source.stem}.cpp")
-        if not kernel.source.is_relative_to(artifact.root) and (root / place).is_file():
-            shutil.copyfile(kernel.source, root / place)
+        path = Path("kernels", kernel.core_type, f"{kernel.source.stem}.cpp")
+        if not kernel.source.is_relative_to(artifact.root) and (root / path).is_file():
+            shutil.copyfile(kernel.source, root / path)
     for one, content in zip(runs.arguments, golden, strict=False):
         if one.direction != "IN":
             write_pt(root / "data" / "out" / f"{one.name}.pt", one.dtype, one.shape, content)
@@ -431,32 +431,32 @@ def _reduce(options: argparse.Namespace, session: FarmSession | None) -> int:
     if before in BEFORE_A_RUN:
         one = reduction(options, artifact, root, _say)
         return reduce_golden_error(one) if before == GOLDEN_ERROR else reduce_build_error(one, name)
-    wanted = wanted_of(options.keep)
+    target = target_of(options.keep)
     directory = scratch_of(options)
     request = replace(request_of(options, directory / "replay"), rtol=options.rtol, atol=options.atol)
-    wanted, verdict = confirmed(request, wanted)
+    target, verdict = confirmed(request, target)
     rtol, atol = tolerances(options.artifact, options.rtol, options.atol)
     built = options.artifact, options.build_dir, options.embedded, options.platform
     launch = open_launch(*built, options.data, options.seed, options.binaries, options.numerics)
-    begin = Beginning(launch, artifact, wanted, verdict, options.against, directory, options.timeout)
+    begin = Beginning(launch, artifact, target, verdict, options.against, directory, options.timeout)
     limits = RunLimits(options.timeout, rtol, atol)
-    apart = wanted.kind in ENDS and verdict.error is not None and not verdict.error.kernel  # no kernel has a part in it
-    if apart and (found := reduce_orchestration(reduction(options, artifact, root, _say), launch, limits, None)):
-        return _ended(options, found)
-    if wanted.kind == "mismatch" and not begin.faulty:
+    apart = target.kind in ENDS and verdict.error is not None and not verdict.error.kernel  # no kernel has a part in it
+    if apart and (smallest := reduce_orchestration(reduction(options, artifact, root, _say), launch, limits, None)):
+        return _ended(options, smallest)
+    if target.kind == "mismatch" and not begin.faulty:
         begin = _against_program(begin, options, artifact)
         if not begin.faulty:
             right = load_artifact(begin.against or artifact.root).orchestration.source.read_text("utf-8", "replace")
             one = reduction(options, artifact, root, _say)
-            if found := reduce_orchestration(one, launch, limits, right):
-                return _ended(options, found)
+            if smallest := reduce_orchestration(one, launch, limits, right):
+                return _ended(options, smallest)
             raise _no_place(options)
     builder = Builder(directory / "built", options, artifact.runtime)
     # Within few tasks any output may differ: the fault is told by what differs between the two versions alone.
-    judge = Judge(builder, options.embedded, directory, replace(wanted, name=""), limits)
+    judge = Judge(builder, options.embedded, directory, replace(target, name=""), limits)
     if session:
         judge = FarmJudge(judge, session, options, artifact.runtime)
-    log = known_log(directory, _question(options, wanted), artifact.sources, _say)
+    log = known_log(directory, _question(options, target), artifact.sources, _say)
     search = Search(judge, log, session.workers if session else jobs_of(options.jobs), _say)
     case = begin.first(search)
     if case is None:
@@ -464,7 +464,7 @@ def _reduce(options: argparse.Namespace, session: FarmSession | None) -> int:
         return 1
     word = search.ending(case).partition(" ")[0]
     if word in MISMATCHES:
-        judge.wanted = replace(judge.wanted, mismatches=MISMATCHES[: MISMATCHES.index(word) + 1])
+        judge.target = replace(judge.target, mismatches=MISMATCHES[: MISMATCHES.index(word) + 1])
     _say(f"tasks: {begin.verdict.tasks or 'all'} -> {case.summary()}: {', '.join(task.title for task in case.tasks)}")
     case = _shrunk(search, _by_module(search, case))
     case = polished(search, case) if options.cvise else case
@@ -502,12 +502,12 @@ def _no_place(options: argparse.Namespace) -> ArtifactError:
     )
 
 
-def _ended(options: argparse.Namespace, root: Path, found: str = "") -> int:
-    """Replay an artifact as anybody would, and pack it; ``found`` is what else is said of it."""
+def _ended(options: argparse.Namespace, root: Path, remark: str = "") -> int:
+    """Replay an artifact as anybody would, and pack it; ``remark`` is what else is said of it."""
     verdict, pack = packed(options, root)
     short = os.path.relpath(root)
     _say(
-        f"{short}: replayed, it ends with {verdict}{found}",
+        f"{short}: replayed, it ends with {verdict}{remark}",
         f"scons replay JIT={shlex.quote(short)}; to send: {pack or 'not packed'}",
     )
     return 0
@@ -539,7 +539,7 @@ def _shrunk(search: Search, case: Case) -> Case:
 
 def _finish(options: argparse.Namespace, root: Path, case: Case, judge: Judge, search: Search) -> int:
     """Write the artifact, replay and pack it."""
-    golden = judge.outputs(case, faulty=False) if judge.wanted.kind == "mismatch" else []
+    golden = judge.outputs(case, faulty=False) if judge.target.kind == "mismatch" else []
     origin = {"artifact": str(options.artifact), "keep": options.keep, "tasks": [task.number for task in case.tasks]}
     with replacing(root, origin) as temporary:
         write_case(case, temporary, golden)
@@ -548,8 +548,8 @@ def _finish(options: argparse.Namespace, root: Path, case: Case, judge: Judge, s
     counted = f"{search.tried} candidates, {search.kept} kept"
     remembered = f", {search.remembered} known from before" if search.remembered else ""
     _say(f"{case.summary()}: {counted}{remembered}")
-    found = "" if judge.wanted.twofold else f", and {search.ending(case).partition(' ')[0]} is found"
-    return _ended(options, root, found)
+    remark = "" if judge.target.twofold else f", and {search.ending(case).partition(' ')[0]} is found"
+    return _ended(options, root, remark)
 
 
 def packed(options: argparse.Namespace, root: Path) -> tuple[str, str]:
@@ -567,9 +567,9 @@ def packed(options: argparse.Namespace, root: Path) -> tuple[str, str]:
     return f"{verdict.status}{' of ' + ', '.join(wrong) if wrong else ''}", os.path.relpath(packs[-1]) if packs else ""
 
 
-def _question(options: argparse.Namespace, wanted: Wanted) -> list[str]:
+def _question(options: argparse.Namespace, target: Target) -> list[str]:
     """What is asked: endings are remembered for that alone."""
-    words = [options.keep, wanted.cause, options.platform, options.kernel_flags, options.arch, options.numerics]
+    words = [options.keep, target.cause, options.platform, options.kernel_flags, options.arch, options.numerics]
     return [*words, str(options.against), str(options.rtol), str(options.atol), str(options.embedded)]
 
 

@@ -131,5 +131,5 @@ def recorded(options: argparse.Namespace) -> TaskRecording:
     checked = options.binaries or options.build_dir / "check"
     progress = Progress()
     task, block = int(options.task), options.block
-    told = in_child(lambda: record(launch, checked, task, block, progress), progress, options.timeout)
-    return read_recording(options.artifact, told)
+    written = in_child(lambda: record(launch, checked, task, block, progress), progress, options.timeout)
+    return read_recording(options.artifact, written)

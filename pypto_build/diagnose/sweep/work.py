@@ -83,8 +83,8 @@ def _results(share: FarmResult) -> list[Result]:
     if share.status in _ENDED and _BACK in share.files:
         return msgspec.msgpack.decode(share.files[_BACK], type=Document).cases
     lines = [line for line in share.log.splitlines() if line.strip()]
-    said = next((line.removeprefix("sweep: ") for line in lines if line.startswith("sweep: ")), "")
-    raise ArtifactError(share.label, said or (lines[-1] if lines else f"ended with status {share.status}"))
+    error = next((line.removeprefix("sweep: ") for line in lines if line.startswith("sweep: ")), "")
+    raise ArtifactError(share.label, error or (lines[-1] if lines else f"ended with status {share.status}"))
 
 
 _TOLD = 5
@@ -97,14 +97,14 @@ def sweep(options: argparse.Namespace) -> int:
     data = None if is_reference(options.data) else options.data
     built = options.artifact, options.build_dir, options.embedded, options.platform
     launch = open_launch(*built, data, 0, options.binaries, options.numerics)
-    known = symbols(launch.interface, launch.binding)
-    every = list(cases(seeds_of(options.seeds), kinds_of(options.values), sizes_of(options.shapes, known)))
+    sizes = symbols(launch.interface, launch.binding)
+    every = list(cases(seeds_of(options.seeds), kinds_of(options.values), sizes_of(options.shapes, sizes)))
     chosen = chosen_of(options.cases, every)
     root = _place(options)
     if by_modules and not any(options.artifact.glob("ptoas/**/*.pto")):
         raise ArtifactError(options.artifact / "ptoas", "holds no .pto modules", "sweep needs them, or a golden.py")
     rtol, atol = tolerances(options.artifact, options.rtol, options.atol)
-    whole = Sweep(launch, known, MODULES if by_modules else GOLDEN, rtol, atol, options.timeout)
+    whole = Sweep(launch, sizes, MODULES if by_modules else GOLDEN, rtol, atol, options.timeout)
     refuse_here(options, DATA=data)
     jobs = options.jobs or os.cpu_count() or 1
     running = run_on_farm(options, every, chosen) if options.scheduler else run_all(whole, chosen, jobs)
@@ -112,13 +112,13 @@ def sweep(options: argparse.Namespace) -> int:
     results = sorted(collected, key=lambda one: (one.seed, one.sizes))
     failing = [one for one in results if one.failed]
     smallest = min(failing, key=lambda one: plainness(one.case, one.elements), default=None)
-    found = _distributions(results)
+    errors = _distributions(results)
     if interrupted:
         print(f"[sweep] Ctrl-C after {len(results)} of {len(chosen)} cases")
-    print("\n".join(_lines(whole, results, found)))
+    print("\n".join(_lines(whole, results, errors)))
     if options.json:
-        names = [symbol.name for symbol in known]
-        document = Document(options.artifact.name, whole.oracle, rtol, atol, names, found, smallest, results)
+        names = [symbol.name for symbol in sizes]
+        document = Document(options.artifact.name, whole.oracle, rtol, atol, names, errors, smallest, results)
         write_bytes(options.json, _encoded(document, options.json))
     if smallest is not None:
         _keep(whole, smallest.case, root)
@@ -154,28 +154,28 @@ def _place(options: argparse.Namespace) -> Path:
 
 def _distributions(results: Sequence[Result]) -> list[Distribution]:
     names = dict.fromkeys(output.name for one in results for output in one.outputs)
-    found = []
+    distributions = []
     for name in names:
         errors = [output for one in results for output in one.outputs if output.name == name]
-        found.append(distribution(errors, sum(error.mismatched > 0 for error in errors)))
-    return found
+        distributions.append(distribution(errors, sum(error.mismatched > 0 for error in errors)))
+    return distributions
 
 
-def _lines(whole: Sweep, results: Sequence[Result], found: Sequence[Distribution]) -> Iterator[str]:
+def _lines(whole: Sweep, results: Sequence[Result], distributions: Sequence[Distribution]) -> Iterator[str]:
     failing = [one for one in results if one.failed]
     unknown = [one for one in results if one.status == "unknown"]
-    told = f"{len(results)} cases against {whole.oracle}, {len(failing)} fail"
-    yield f"[sweep] {told}" + (f", {len(unknown)} of which the reference says nothing" if unknown else "")
+    counts = f"{len(results)} cases against {whole.oracle}, {len(failing)} fail"
+    yield f"[sweep] {counts}" + (f", {len(unknown)} of which the reference says nothing" if unknown else "")
     for one in failing[:_TOLD]:
         yield f"    {one.case.title}: {_ended(one)}"
     if len(failing) > _TOLD:
         yield f"    {len(failing) - _TOLD} more"
     for one in unknown[:1]:
         yield f"    {one.case.title}: {one.message}"
-    rows = [[one.name, *(f"{value:.2g}" for value in (*one.max_abs, *one.max_rel))] for one in found]
+    rows = [[one.name, *(f"{value:.2g}" for value in (*one.max_abs, *one.max_rel))] for one in distributions]
     if rows:
         yield from table(rows, ["largest error", "50%", "90%", "99%", "max", "relative 50%", "90%", "99%", "max"])
-    for output in found:
+    for output in distributions:
         proposed = "no tolerance" if output.rtol is None else f"RTOL={output.rtol:g} ATOL={output.atol:g}"
         yield f"    {output.name}: {proposed}: {output.reason}"
 

@@ -130,15 +130,15 @@ class Triage:
 
     def _edited(self) -> None:
         """Put back what was edited since the last pass, and see whether it passes."""
-        given = self.options
-        program = program_of(given.artifact)
-        if given.until or self.verdict.status == "pass" or is_distributed(given.artifact):
+        options = self.options
+        program = program_of(options.artifact)
+        if options.until or self.verdict.status == "pass" or is_distributed(options.artifact):
             return
-        if program is None and not (given.build_dir / LAST_PASS).is_dir():
+        if program is None and not (options.build_dir / LAST_PASS).is_dir():
             return
         with taking_long("what was edited"):
-            words = [f"PLATFORM={given.platform}", *(f"DATA={data}" for data in [given.data] if data)]
-            edits = edited_findings(load_artifact(given.artifact), given.build_dir, words, self._flags, program)
+            words = [f"PLATFORM={options.platform}", *(f"DATA={data}" for data in [options.data] if data)]
+            edits = edited_findings(load_artifact(options.artifact), options.build_dir, words, self._flags, program)
         self.answer.add(edits.findings)
         places = ", ".join(dict.fromkeys(f"{one.path}:{one.line}" if one.line else one.path for one in edits.edited))
         if not places:
@@ -154,16 +154,18 @@ class Triage:
 
     def _golden(self) -> None:
         """Check that the golden is that of the reference and the inputs."""
-        given = self.options
-        program = program_of(given.artifact)
-        if given.until or self.verdict.status != "mismatch" or given.data:
+        options = self.options
+        program = program_of(options.artifact)
+        if options.until or self.verdict.status != "mismatch" or options.data:
             return
-        if program is None and not any((given.artifact / name).is_file() for name in ("data/golden.json", "golden.py")):
+        if program is None and not any(
+            (options.artifact / name).is_file() for name in ("data/golden.json", "golden.py")
+        ):
             return
         with taking_long("golden"):
-            artifact = load_artifact(given.artifact)
+            artifact = load_artifact(options.artifact)
             findings, follows = golden_findings(
-                artifact, given.build_dir, [f"PLATFORM={given.platform}"], program, self._flags
+                artifact, options.build_dir, [f"PLATFORM={options.platform}"], program, self._flags
             )
         self.answer.add(findings)
         self.answer.excluded += [follows] if follows else []
@@ -215,16 +217,23 @@ class Triage:
 
     def _tool(self, name: str, words: Sequence[str]) -> None:
         """Run an instrument on what is built, and take the findings that it leaves."""
-        given = self.options
-        kept = given.build_dir / "findings" / f"{name}.json"
+        options = self.options
+        kept = options.build_dir / "findings" / f"{name}.json"
         kept.unlink(missing_ok=True)
         command = [
             *own_tool(f"pypto_build.diagnose.{name}"),
-            str(given.artifact),
+            str(options.artifact),
             "--platform",
-            given.platform,
+            options.platform,
         ]
-        command += ["--build-dir", str(given.build_dir), "--embedded", str(given.embedded), *words, *self._of_the_run()]
+        command += [
+            "--build-dir",
+            str(options.build_dir),
+            "--embedded",
+            str(options.embedded),
+            *words,
+            *self._of_the_run(),
+        ]
         with taking_long(name):
             run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         if not kept.is_file():
@@ -239,13 +248,13 @@ class Triage:
 
     def _of_the_run(self) -> Iterator[str]:
         """The flags that every instrument with a run of its own takes."""
-        given = self.options
-        flags = ("--data", "--seed", "--timeout", "--numerics", *(("--world", "--devices") if given.chip else ()))
+        options = self.options
+        flags = ("--data", "--seed", "--timeout", "--numerics", *(("--world", "--devices") if options.chip else ()))
         for flag in flags:
-            value = getattr(given, flag.removeprefix("--"))
+            value = getattr(options, flag.removeprefix("--"))
             if value is not None:
                 yield from (flag, str(value))
-        for word in given.chip:
+        for word in options.chip:
             yield from ("--chip", word)
 
     def take(self, name: str, findings: Sequence[Finding]) -> None:
@@ -256,11 +265,13 @@ class Triage:
 
     def request(self) -> Request:
         """A run like that of the verdict, with results of its own."""
-        given = self.options
+        options = self.options
         return replace(
-            request_of(argparse.Namespace(**{**vars(given), "binaries": given.kernels}), given.build_dir / "triage"),
-            seed=int(given.seed or 0),
-            timeout_s=float(given.timeout or 60.0),
+            request_of(
+                argparse.Namespace(**{**vars(options), "binaries": options.kernels}), options.build_dir / "triage"
+            ),
+            seed=int(options.seed or 0),
+            timeout_s=float(options.timeout or 60.0),
         )
 
 
@@ -274,25 +285,25 @@ def main(options: argparse.Namespace) -> int:
     if options.until and not triage.answer.certain:
         return 0
     triage.try_remedy()
-    found = triage.answer.ranked
+    ranked = triage.answer.ranked
     lines = list(lines_of(triage))
-    _keep(options, found, _outcome(triage, lines))
+    _keep(options, ranked, _outcome(triage, lines))
     terminal.say(*lines)
     terminal.say(f"    took: {time.monotonic() - begun:.1f} s, {console.counted(counted.replays, 'replay')}")
-    return 1 if any(finding.level == "error" for finding in found) else verdict.exit_status
+    return 1 if any(finding.level == "error" for finding in ranked) else verdict.exit_status
 
 
 def _outcome(triage: Triage, lines: Sequence[str]) -> TestOutcome:
     """Return the answer as the outcome of a test by the artifact's name."""
-    given, verdict = triage.options, triage.verdict
+    options, verdict = triage.options, triage.verdict
     cause = next((finding for finding in triage.answer.ranked if finding.level == "error"), None)
     reason = f"{cause.position}: {cause.message}" if cause else _ended(verdict)
     word: Word = "PASS" if verdict.status == "pass" and not cause else "FAIL"
     return TestOutcome(
         verdict.artifact,
         word,
-        artifact=str(given.artifact),
-        verdict=os.path.relpath(given.build_dir / "verdict.json"),
+        artifact=str(options.artifact),
+        verdict=os.path.relpath(options.build_dir / "verdict.json"),
         reason=reason,
         text="\n".join(lines),
         failed=word == "FAIL",
@@ -319,13 +330,13 @@ def _keep(options: argparse.Namespace, findings: Sequence[Finding], outcome: Tes
 def lines_of(triage: Triage) -> Iterator[str]:
     """The answer: the cause, what else was found, what is excluded, what was not looked at."""
     answer, verdict = triage.answer, triage.verdict
-    told = [finding for finding in answer.ranked if finding.level == "error"]
-    also = [finding for finding in answer.ranked if finding not in told[:1]]
-    if told:
+    errors = [finding for finding in answer.ranked if finding.level == "error"]
+    also = [finding for finding in answer.ranked if finding not in errors[:1]]
+    if errors:
         certain = answer.certain and triage.remedy is not False
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}; {'the cause' if certain else 'most likely'}:"
-        yield from told[0].lines
-        if told[0].edits and told[0].rule not in _TRIED_BEFORE:
+        yield from errors[0].lines
+        if errors[0].edits and errors[0].rule not in _TRIED_BEFORE:
             yield f"    {_TRIED[triage.remedy]}"
     elif verdict.error is not None:
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}: {verdict.error}"

@@ -113,7 +113,7 @@ _MOST_ELEMENTS = 1 << 24
 
 class TileOperand(msgspec.Struct, frozen=True, array_like=True):
     """A rectangle of a tile, `height` x `width` from (`row`, `col`) on, and where its bytes are in the trace: `size`
-    from `at` on, the first of them `start` bytes into the tile, which lies at `place` of its memory."""
+    from `at` on, the first of them `start` bytes into the tile, which lies at `address` of its memory."""
 
     space: Annotated[int, msgspec.Meta(ge=0, lt=len(SPACES))]
     access: _Count
@@ -130,7 +130,7 @@ class TileOperand(msgspec.Struct, frozen=True, array_like=True):
     width: _Extent
     fractal_rows: _Extent
     fractal_cols: _Extent
-    place: _Count
+    address: _Count
     start: _Count
     at: _Address
     size: _Count
@@ -221,7 +221,7 @@ class Tile:
     @property
     def span(self) -> tuple[int, int]:
         """The bytes it touches of its memory: the first, and one past the last."""
-        first = self.operand.place + self.operand.start
+        first = self.operand.address + self.operand.start
         return first, first + self.operand.size
 
     @property
@@ -241,7 +241,7 @@ _KEPT = 64
 
 @lru_cache(_KEPT)
 def _addresses_of(tile: Tile) -> Array:
-    return tile.operand.offsets() + tile.operand.place
+    return tile.operand.offsets() + tile.operand.address
 
 
 @lru_cache(_KEPT)
