@@ -101,9 +101,9 @@ def test_a_wrong_result_is_neither() -> None:
     assert judgement.nearest == (
         "1 of 256 elements differ from 'begins with C, each step rounded' by up to 4 of the last place"
     )
-    told = list(lines_of(results(), [judgement]))
-    assert told[0] == f"accumulate_from_c  differs  neither: {judgement.nearest}"
-    assert told[-1] == "[conformance] of a2a3: 0 recognised, 1 neither"
+    lines = list(lines_of(results(), [judgement]))
+    assert lines[0] == f"accumulate_from_c  differs  neither: {judgement.nearest}"
+    assert lines[-1] == "[conformance] of a2a3: 0 recognised, 1 neither"
 
 
 def test_an_error_is_told_by_its_size() -> None:
@@ -155,9 +155,9 @@ WRONG = {
 def test_files_that_are_none(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.json").write_bytes(WRONG[case][0])
     assert main(["--read", str(tmp_path / "x.json")]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.replace(f"{tmp_path}/x.json: ", "") == f"conformance: {WRONG[case][1]}\n"
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.replace(f"{tmp_path}/x.json: ", "") == f"conformance: {WRONG[case][1]}\n"
 
 
 def test_directories_that_hold_no_one_run(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_directories_that_hold_no_one_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words,told",
+    "words,message",
     [
         ([], "conformance: name a directory for the kit; or what to read, with --read"),
         (["x", "--bogus"], "conformance: --bogus: no such flag; see pypto-build conformance --help"),
@@ -181,10 +181,10 @@ def test_directories_that_hold_no_one_run(tmp_path: Path) -> None:
         (["x", "--read", "y"], "conformance: --read reads what there is; leave out DIR and --run"),
     ],
 )
-def test_wrong_command_lines(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_command_lines(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with contextlib.suppress(SystemExit):
         assert main(words) == 2
-    assert capsys.readouterr().err == f"{told}\n"
+    assert capsys.readouterr().err == f"{message}\n"
 
 
 # --- what is written, and the whole way
@@ -248,7 +248,7 @@ def test_each_setting_is_recognised_and_none_is_shown_for_another(kit: Path) -> 
     project = Project(kit.parent)
     out = project.root / "build" / "a2a3sim" / "_jit_conformance_products"
     names = ("accumulate_from_c", "product_order", "float_products")
-    found = []
+    recognised = []
     for numerics, is_cached in ((FAST, False), (SIMULATOR, False), (FAST, True)):
         run = project.cli("replay", "kit/_jit_conformance_products", f"NUMERICS={numerics}")
         assert run.status == 0, run.output
@@ -256,9 +256,9 @@ def test_each_setting_is_recognised_and_none_is_shown_for_another(kit: Path) -> 
         read = collect(project.root / "build")
         judgements = judge(read)
         assert list(lines_of(read, judgements))[-1] == ("[conformance] of a2a3sim: 3 recognised, 0 neither, 24 not run")
-        found.append([each.fits[0] for each in judgements if each.question.name in names])
+        recognised.append([each.fits[0] for each in judgements if each.question.name in names])
     as_it_is = [QUESTIONS[name].here for name in names]
-    assert found == [as_it_is, ["adds C at the end", *as_it_is[1:]], as_it_is]
+    assert recognised == [as_it_is, ["adds C at the end", *as_it_is[1:]], as_it_is]
     assert (out / "simulator" / "kernels" / "aic" / "accumulate.so").is_file()
     path = out / "actual" / "accumulate_from_c.pt"
     tensor = read_pt(path)

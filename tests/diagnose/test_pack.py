@@ -125,7 +125,7 @@ def test_sources_outside_of_the_artifact_go_along(run: Packed, tmp_path: Path) -
     kernel = next(kernel for kernel in load_artifact(opened.artifact).kernels if kernel.name == "kernel_mul")
     assert kernel.source.is_relative_to(tmp_path / "elsewhere")
     assert kernel.source.read_bytes() == outside.read_bytes()
-    assert [sorted(path.name for path in place.iterdir()) for place in kernel.extra_include_dirs] == [["mul.h"]]
+    assert [sorted(path.name for path in directory.iterdir()) for directory in kernel.extra_include_dirs] == [["mul.h"]]
     assert open_pack(run.archive, tmp_path / "elsewhere").notes == ()
 
 
@@ -283,9 +283,9 @@ def test_no_cut_and_no_flipped_bit_passes_for_the_archive(run: Packed, tmp_path:
 
 def _contents(directory: Path) -> dict[str, bytes]:
     """The files of a directory, which goes."""
-    found = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    contents = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     shutil.rmtree(directory)
-    return found
+    return contents
 
 
 def _flipped(data: bytes, at: int) -> bytes:

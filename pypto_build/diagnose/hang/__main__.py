@@ -1,5 +1,6 @@
-"""`scons hang JIT=x`: what the last run here that hung or crashed did at last; `LOG=dir`: what the logs of a run on
-simpler say about a hang or a fault, in words and names.
+"""Explains a hang or a crash. `scons hang JIT=x` shows the last events of the last failed run here.
+
+`LOG=dir` reads the logs of a run on simpler and names the tasks, kernels and faults in them.
 
     python -m pypto_build.diagnose.hang ARTIFACT_DIR --build-dir OUT
     python -m pypto_build.diagnose.hang [ARTIFACT_DIR] --log DIR [--build-dir OUT]

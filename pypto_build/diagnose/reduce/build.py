@@ -36,7 +36,7 @@ class Refused(Exception):
 
 
 class Builder:
-    """What is compiled lies in ``directory`` by the digest of its text, whoever asks for it."""
+    """Compiler of candidates. Results lie in ``directory`` under the digest of their text, for all searches."""
 
     def __init__(self, directory: Path, options: argparse.Namespace, runtime: str) -> None:
         """``options`` has platform, jobs, kernel_flags, cxx, arch and numerics; ``runtime`` is the artifact's."""
@@ -126,7 +126,7 @@ class Builder:
 
 
 def _headers_digest() -> str:
-    """Of the headers that everything includes: what was made with others counts for nothing."""
+    """Return the digest of the runtime's headers. Results of other headers are not used."""
     digest = hashlib.sha256()
     for path in sorted(path for path in INCLUDE_DIR.rglob("*") if path.is_file()):
         digest.update(path.read_bytes())

@@ -43,7 +43,7 @@ Ways = Callable[[list[str]], Iterable[list[str]]]
 
 class TextSearch:
     """Tries shorter texts. ``ending`` says in a line how one ends; what can be done for ``jobs`` of them at once,
-    ``ahead`` does. Kept is what ends as ``wanted``."""
+    ``ahead`` does. A candidate is kept if it ends like ``target``."""
 
     def __init__(
         self, ending: Callable[[str], str], target: str, log: Log, jobs: int, ahead: Callable[[str], object]
@@ -69,7 +69,7 @@ class TextSearch:
         return [self.log.known[digest] == " ".join(self.target.split()) for digest in digests]
 
     def reduced(self, text: str, ways: Ways) -> str:
-        """The shortest text that is come to from one that ends as wanted."""
+        """Return the shortest text reached from one that ends as the target."""
         while (shorter := self._first(text, ways)) is not None:
             self.kept += 1
             text = shorter
@@ -193,7 +193,7 @@ _TEST_S = 600
 
 
 def has_cvise() -> bool:
-    """Whether it is installed."""
+    """Return whether C-Vise is installed."""
     return shutil.which("cvise") is not None
 
 
@@ -222,7 +222,7 @@ def _reduced(search: Search, case: Case, func_id: int) -> Case:
 
 
 def polished_text(text: str, holds: Callable[[str], bool], jobs: int) -> str:
-    """What C-Vise makes of a text; ``holds`` says of one whether it still fails in the same way."""
+    """Return the text as reduced by C-Vise. ``holds`` tells if a text still fails in the same way."""
     with tempfile.TemporaryDirectory(prefix="pypto-build-cvise-") as holder:
         scratch = Path(holder)
         (scratch / _FILE).write_text(text, encoding="utf-8")
@@ -482,11 +482,11 @@ def copy_artifact(artifact: Artifact, root: Path) -> None:
 
 
 def reduction(options: argparse.Namespace, artifact: Artifact, root: Path, say: Callable[..., None]) -> Reduction:
-    """What ``options`` asks for."""
+    """Return the reduction of one text that ``options`` ask for."""
     options.jobs = jobs_of(options.jobs)
     return Reduction(options, artifact, root, scratch_of(options).absolute(), say)
 
 
 def scratch_of(options: argparse.Namespace) -> Path:
-    """Where what was tried is kept."""
+    """Return the directory that keeps the tried candidates."""
     return Path(options.build_dir) / "reduce" / re.sub(r"\W+", "_", options.keep)

@@ -178,7 +178,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def candidate_of(case: Case) -> Candidate:
-    """What ``case`` is built and run from."""
+    """Return the texts and data that ``case`` is built and run from."""
     kernels = [
         CandidateKernel(
             code.kernel.func_id,
@@ -268,7 +268,7 @@ class Case:
 
     @property
     def by_hand(self) -> list[KernelCode]:
-        """Those of its kernels that were made from no module."""
+        """Return the kernels that were made from no module."""
         return [code for code in self.used if not code.unit]
 
     @property
@@ -291,7 +291,7 @@ class Case:
 
     @cached_property
     def digest(self) -> str:
-        """Of all that decides how it behaves."""
+        """Return a digest of all that decides how the case ends."""
         digest = hashlib.sha256(self.orchestration.encode())
         for code in self.used:
             digest.update(f"\0{code.kernel.core_type} {code.kernel.name}\0".encode())

@@ -195,10 +195,10 @@ MISMATCHES = ("mismatch", "mismatch-beside-no-numbers", "mismatch-of-no-numbers"
 
 @dataclass(frozen=True)
 class Target:
-    """What is kept: ``kind`` is mismatch, crash, hang or the rule of a finding.
+    """The failure that a candidate must keep. ``kind`` is mismatch, crash, hang or the rule of a finding.
 
-    ``name`` is the output of a mismatch, empty for any; ``cause`` is what else the ending has to name: the kind of
-    fault and the kernel, or the kernel of the finding.
+    ``name`` is the output of a mismatch; if it is empty, any output counts. ``cause`` names the kind of fault and the
+    kernel, or the kernel of the finding.
     """
 
     kind: str
@@ -208,11 +208,11 @@ class Target:
 
     @property
     def twofold(self) -> bool:
-        """Whether a candidate is also run without the fault."""
+        """Return whether a candidate is also run without the fault."""
         return self.kind in ("mismatch", *ENDS)
 
     def holds(self, ending: str) -> bool:
-        """Whether a candidate that ended so is kept."""
+        """Return whether a candidate with this ending is kept."""
         word, _, rest = ending.partition(" ")
         if self.kind == "mismatch":
             return word in self.mismatches and (not self.name or self.name in rest.split())
@@ -223,7 +223,7 @@ class Target:
 
 @dataclass(frozen=True)
 class RunLimits:
-    """What a run may take, and by how much outputs may differ."""
+    """The timeout of a run and the tolerances of its outputs."""
 
     timeout_s: float
     rtol: float
@@ -253,7 +253,10 @@ class Judge:
         return ""
 
     def ending(self, case: Case) -> str:
-        """How it ends: ``pass``, ``mismatch f g``, ``crash KIND kernel``, a rule and a kernel, ``refused …``."""
+        """Run a case and return its ending.
+
+        That is ``pass``, ``mismatch f g``, ``crash KIND kernel``, a rule and a kernel, or ``refused …``.
+        """
         root = self.scratch / "candidate"
         if not self.target.twofold:
             shutil.rmtree(root, ignore_errors=True)
@@ -275,7 +278,7 @@ class Judge:
         return ended(candidate.arguments, self.limits, partial(run, faulty=True), clean)
 
     def outputs(self, case: Case, *, faulty: bool) -> list[bytes]:
-        """What the parameters hold after a run. Raises RunFault and Refused."""
+        """Run a case and return the contents of its parameters. Raises RunFault and Refused."""
         candidate = candidate_of(case)
         return self._run(candidate, self._libraries(candidate), faulty=faulty)
 
@@ -351,7 +354,7 @@ def ended(
     faulty: Callable[[], list[bytes]],
     clean: Callable[[], list[bytes]] | None,
 ) -> str:
-    """How a run with the fault ends, where it matters beside one without it."""
+    """Return how a run with the fault ends. With ``clean``, its outputs are compared with those of a run without it."""
     right: list[bytes] = []
     if clean:
         try:
@@ -367,7 +370,10 @@ def ended(
 
 
 def contents_after(job: Job, arguments: Sequence[Passed], timeout_s: float) -> list[bytes]:
-    """What the parameters hold after a run. Raises RunFault, also where a kernel wrote outside of them."""
+    """Run a job and return the contents of its parameters.
+
+    Raises RunFault, also if a kernel wrote outside of them.
+    """
     tensors = tuple(
         TensorArg(one.name, one.direction, one.dtype, one.shape, None if one.direction == "OUT" else one.initial)
         for one in arguments
@@ -389,7 +395,7 @@ def contents_after(job: Job, arguments: Sequence[Passed], timeout_s: float) -> l
 
 
 def differ(one: Passed, faulty: bytes, clean: bytes, limits: RunLimits) -> str:
-    """How two contents of a parameter differ, as one of MISMATCHES; empty where they do not."""
+    """Return one of MISMATCHES for two contents of a parameter, or an empty text if they agree."""
     if one.direction == "IN" or faulty == clean:
         return ""
     a, e = (np.frombuffer(side, STORAGE[one.dtype]) for side in (faulty, clean))

@@ -29,7 +29,7 @@ _MODULE = "pypto_build.diagnose.reduce.remote"
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """How candidates are compiled: what `Builder` is given."""
+    """The options of `Builder`: how candidates are compiled."""
 
     platform: str
     kernel_flags: str
@@ -40,7 +40,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """What a worker gets: a candidate, how to compile it, and what would be an ending that is kept."""
+    """A request to a worker: a candidate, the options to compile it, and the ending that is kept."""
 
     candidate: Candidate
     settings: Settings
@@ -74,7 +74,7 @@ class FarmJudge(Judge):
         return endings
 
     def ending(self, case: Case) -> str:
-        """How one ends."""
+        """Return how one case ends."""
         return self.ahead([case])[case.digest]
 
     def _sent(self, case: Case, root: Path) -> FarmJob:
@@ -96,7 +96,7 @@ def _ending(result: FarmResult) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """What a worker runs."""
+    """Judge one candidate on a worker of the farm."""
     parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}", description="how a candidate ends")
     parser.add_argument("root", type=Path)
     parser.add_argument("--scratch", type=Path, required=True)

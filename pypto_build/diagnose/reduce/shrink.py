@@ -1,7 +1,7 @@
-"""What is tried, from the coarse to the fine. Every function yields attempts, of which the first that is kept counts.
+"""Smaller candidates, from the coarse to the fine. Every function yields attempts, and the first that is kept counts.
 
-All of it works on texts: a number that is the size of a tensor is replaced wherever it stands, an operation is a line.
-What that breaks is refused by the checks of modules, by the compiler, or ends otherwise.
+All attempts are edits of texts. The size of a tensor is replaced in all lines, and an operation is one line. The check
+of modules or the compiler refuses a broken candidate, or it ends in another way.
 """
 
 from __future__ import annotations

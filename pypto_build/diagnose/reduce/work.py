@@ -194,7 +194,7 @@ def confirmed(request: Request, target: Target) -> tuple[Target, Verdict]:
 
 @dataclass
 class Beginning:
-    """What the search starts from."""
+    """The start of the search: the run, its artifact and the failure to keep."""
 
     launch: Launch
     artifact: Artifact
@@ -313,7 +313,7 @@ class Orchestrations:
         ]
 
     def with_fault(self, text: str) -> str:
-        """What the faulty orchestration has become where the right one has become ``text``. Raises FaultLost."""
+        """Return the faulty orchestration after the edits that turn the right one into ``text``. Raises FaultLost."""
         if self.clean is None:
             return text
         return "\n".join(carry(self.clean.splitlines(), self.faulty.splitlines(), text.splitlines())) + "\n"
@@ -326,7 +326,7 @@ class Orchestrations:
                 self._library(text)
 
     def ending(self, text: str) -> str:
-        """How a candidate ends: the fault, or which outputs differ."""
+        """Return how a candidate ends: the fault, or the outputs that differ."""
         try:
             faulty = self._library(self.with_fault(text))
             clean = None if self.clean is None else self._library(text)
@@ -338,14 +338,14 @@ class Orchestrations:
         return ended(self.arguments, self.limits, partial(self.contents, faulty), run)
 
     def outputs(self, text: str) -> list[bytes]:
-        """What the parameters hold after a run of a text."""
+        """Run a text and return the contents of the parameters."""
         return self.contents(self._library(text))
 
     def _library(self, text: str) -> Path:
         return self.builder.build([(ORCHESTRATION, text)])[ORCHESTRATION, text]
 
     def contents(self, library: Path) -> list[bytes]:
-        """What the parameters hold after a run of what is compiled. Raises RunFault."""
+        """Run a library and return the contents of the parameters. Raises RunFault."""
         interface, launch = self.launch.interface, self.launch
         kernels = tuple(
             KernelBinary(kernel.func_id, kernel.name, kernel.core_type, launch.library(kernel.core_type, kernel.name))
@@ -366,8 +366,11 @@ class Orchestrations:
 
 
 def reduce_orchestration(one: Reduction, launch: Launch, limits: RunLimits, clean: str | None) -> Path | None:
-    """The artifact with the shortest orchestration that ends in the same fault, or has outputs that differ from those
-    of the right one, ``clean``, reduced in the same way; None where it does not show."""
+    """Write the artifact with the shortest orchestration that still fails, and return its directory.
+
+    Without ``clean`` it ends in the same fault. With it, the right orchestration is reduced along, and the outputs of
+    the two differ. Returns None if the failure does not show.
+    """
     source = one.artifact.orchestration.source
     faulty = source.read_text("utf-8", "replace")
     runs = Orchestrations(one, launch, limits, faulty, clean)
@@ -414,7 +417,7 @@ _STEPS: tuple[tuple[str, Callable[[Case], Iterable[Attempt]]], ...] = (
 
 
 def reduce(options: argparse.Namespace) -> int:
-    """What ``options`` asks for; returns the exit status. Raises ArtifactError and RunFault."""
+    """Reduce the failure that ``options`` name and return the exit status. Raises ArtifactError and RunFault."""
     with ExitStack() as stack:
         session = session_of(options)
         return _reduce(options, stack.enter_context(session) if session else None)
@@ -472,7 +475,7 @@ def _reduce(options: argparse.Namespace, session: FarmSession | None) -> int:
 
 
 def _against_program(begin: Beginning, options: argparse.Namespace, artifact: Artifact) -> Beginning:
-    """Where every kernel is what its module says: compare with what the program says."""
+    """Return the start of a search against the program, for kernels that all agree with their modules."""
     good = None if options.against else good_artifact(artifact.root, options.platform, begin.scratch)
     if good is not None:
         again = replace(begin, against=good)
@@ -553,7 +556,7 @@ def _finish(options: argparse.Namespace, root: Path, case: Case, judge: Judge, s
 
 
 def packed(options: argparse.Namespace, root: Path) -> tuple[str, str]:
-    """How the result's replay ends, and where its pack is."""
+    """Replay the result, pack the run, and return how it ended and the path of the pack."""
     build_dir = options.build_dir / "reduce" / "build"
     numerics = [f"--numerics={options.numerics}"] if options.numerics != FAST else []
     run = run_verb("pack", root, build_dir, options, *numerics)
@@ -568,7 +571,7 @@ def packed(options: argparse.Namespace, root: Path) -> tuple[str, str]:
 
 
 def _question(options: argparse.Namespace, target: Target) -> list[str]:
-    """What is asked: endings are remembered for that alone."""
+    """Return the words that name the search. Remembered endings hold only for the same words."""
     words = [options.keep, target.cause, options.platform, options.kernel_flags, options.arch, options.numerics]
     return [*words, str(options.against), str(options.rtol), str(options.atol), str(options.embedded)]
 

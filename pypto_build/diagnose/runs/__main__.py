@@ -53,7 +53,7 @@ _URGENT = ("runtime_error", "hang", "build_error", "golden_error", "mismatch")
 
 @dataclass(frozen=True)
 class Page:
-    """What is shown of an artifact's report: the link to it, and the answer of triage."""
+    """The link to an artifact's report, and the answer of triage."""
 
     url: str = ""
     cause: Finding | None = None

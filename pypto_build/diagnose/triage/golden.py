@@ -18,7 +18,7 @@ from pypto_build.diagnose.triage.scratch import compile_program, copy_artifact, 
 
 @dataclass(frozen=True)
 class Reference:
-    """What computes a golden: golden.py of the artifact, else the one that the compiler makes of the program."""
+    """The script of a golden: golden.py of the artifact, else the one that the compiler makes of the program."""
 
     path: Path
     name: str = "golden.py"

@@ -123,7 +123,7 @@ class Chain:
         return self._settled(link)
 
     def _popped(self, link: Link, one: Traced, number: int, popped: Tile, row: int, col: int) -> None:
-        """What came through a pipe: the other core of the group pushed it."""
+        """Add the push that a popped element came from: the other core of the group pushed it."""
         turn = sum(before.name == "TPOP" for before in one.instructions[:number])
         for other in self.runs.of((one.task, one.block)):
             if (other.member == 0) == (one.member == 0) or not self._room():
@@ -156,7 +156,7 @@ class Chain:
                 link.of.append(self._element(one, number, tile, int(rows[index]), int(cols[index])))
 
     def _wrong(self, one: Traced, before: int, tile: Tile, rows: Array, cols: Array) -> Array:
-        """Which of these elements the reference had otherwise when they were written."""
+        """Return a mask of the elements that differed from the reference when they were written."""
         wrong = np.zeros(len(rows), dtype=bool)
         sources = last_write(one.instructions, before, tile.space, tile.addresses[rows, cols])
         for index, source in enumerate(sources):
@@ -169,7 +169,7 @@ class Chain:
         return wrong
 
     def _loaded(self, link: Link, one: Traced, number: int, address: int, value: float | None) -> None:
-        """What a load took from global memory: this kernel's own store before it, another task's, or an input."""
+        """Add the source of a load: an earlier store of this kernel, the store of another task, or an input."""
         own = last_store(one.instructions, number, address)
         location = one.place(address)
         if location is None:
@@ -215,7 +215,10 @@ class Chain:
         return bool(differ(np.array(actual), np.array(expected), dtype, self.limits, all_))
 
     def _settled(self, link: Link) -> Link:
-        """Whether it parts from the reference. Where it is not known what came in, only another instruction tells."""
+        """Mark a link that differs from the reference although its operands agree, and return it.
+
+        If an operand was cut off, only another instruction in the module counts.
+        """
         below = [one for part in link.of for one in _walk(part)]
         if any(one.cut for one in below):
             link.parts = link.differs and bool(link.instead) and not any(one.parts for one in below)
@@ -236,8 +239,10 @@ class Chain:
 
 
 def _weight(name: str, values: Array) -> Array:
-    """Return how much of a result comes from each element that an instruction combines: the largest decides a maximum,
-    the smallest a minimum, and the largest sizes most of a sum."""
+    """Return the share of each combined element in a result.
+
+    The largest element decides a maximum, the smallest a minimum, and the largest sizes most of a sum.
+    """
     sign = 1 if "MAX" in name else -1 if "MIN" in name else 0
     return np.nan_to_num(sign * values if sign else np.abs(values), nan=np.inf, posinf=np.inf, neginf=-np.inf)
 
@@ -299,7 +304,7 @@ def answer(options: argparse.Namespace) -> Link:
 
 
 def forward(options: argparse.Namespace) -> Forward:
-    """What was made of the elements that are asked for. Raises ArtifactError and RunFault."""
+    """Follow the chosen elements forward and return all that was made of them. Raises ArtifactError and RunFault."""
     launch, checked = _launched(options)
     names = [tensor.name for tensor in launch.binding.tensors]
     if options.source not in names:
@@ -352,7 +357,7 @@ def given_text(chosen: tuple[slice, ...]) -> str:
 
 
 def _launched(options: argparse.Namespace) -> tuple[Launch, Path]:
-    """What is built, and where its checked binaries are."""
+    """Return the built artifact and the directory of its checked binaries."""
     built = (options.artifact, options.build_dir, options.embedded, options.platform)
     launch = open_launch(*built, options.data, options.seed, options.usual, options.numerics)
     return launch, options.binaries or options.build_dir / "check"

@@ -1,5 +1,4 @@
-"""From elements of a tensor on to all that was made of them: which instructions had them in their operands, how many
-elements carried them, and which elements of the outputs they reach."""
+"""Follows elements of a tensor forward: the instructions that used them, and the outputs that they reach."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ def _elements(name: str, tile: Tile, result: Tile, row: int, col: int) -> tuple[
 
 
 def reached(name: str, tile: Tile, carries: Array, result: Tile) -> Array:
-    """Which elements of a result have one of those in them that `carries` marks among an operand's."""
+    """Return a mask of the elements of a result that depend on the elements of an operand that `carries` marks."""
     family = _FAMILIES.get(name, "")
     high, wide = result.operand.height, result.operand.width
     if family in _BY_VALUE and carries.shape != (high, wide):
@@ -108,10 +107,10 @@ def _all(high: int, wide: int) -> tuple[Array, Array]:
 def handed_over(
     pushing: Sequence[Instruction], popped: Tile, turn: int, members: tuple[int, int], row: int, col: int
 ) -> tuple[int, Tile, int, int] | None:
-    """Which push a member's `turn`-th pop (from 0) has its element from: its number, its tile, row and column there.
+    """Return the push that an element of a member's `turn`-th pop (from 0) came from: number, tile, row and column.
 
-    `members` are who pushed and who popped. A cube's tile is one of both vector cores where it is split between them.
-    Of several pipes, the push that holds what was popped.
+    `members` are the numbers of the pushing and of the popping core. A tile of the cube may be split between both
+    vector cores. With several pipes, the push with the popped value counts.
     """
     value = popped.values[row, col]
     for one in in_turn(pushing, turn):
@@ -128,8 +127,7 @@ def in_turn(pushing: Sequence[Instruction], turn: int) -> list[Instruction]:
 
 
 def carried_over(push: Tile, carries: Array, popped: Tile, members: tuple[int, int]) -> Array | None:
-    """Which elements of a popped tile carry what `carries` marks of a pushed one; None where that is not what was
-    popped."""
+    """Carry the mask of a pushed tile over to the popped tile. Returns None if the pop took another tile."""
     high, wide = popped.operand.height, popped.operand.width
     inside = [(r, c) for r in (0, high - 1) for c in (0, wide - 1) if _in_push(push, popped, members, r, c) is not None]
     for lane_row, lane_col in ((0, 0), (high // 2, 0), (0, wide // 2)):
@@ -266,7 +264,7 @@ def _storing(first_run: FirstRun, number: int, needed: Intervals, blocks: set[in
 
 
 def _touching(regions: Array, needed: Intervals) -> Array:
-    """Which regions share a byte with some."""
+    """Return a mask of the regions that share a byte with `needed`."""
     base, rows = regions["base"].astype(np.int64), regions["rows"].astype(np.int64)
     stride, length = regions["stride"].astype(np.int64), regions["length"].astype(np.int64)
     hit = needed.touched(base, base + (rows - 1) * stride + length)
@@ -277,7 +275,7 @@ def _touching(regions: Array, needed: Intervals) -> Array:
 
 
 def _before(first_run: FirstRun, number: int, needed: Intervals, blocks: set[int]) -> Intervals:
-    """What is wanted of the tasks before, where these blocks of a task store some of it."""
+    """Return the bytes needed from earlier tasks, if these blocks of a task store some of the needed bytes."""
     regions = first_run.regions_of(number)
     if len(blocks) < first_run.tasks[number].block_num:
         regions = regions[np.isin(regions["block"], list(blocks))]
@@ -398,7 +396,7 @@ class Walk:
             self._overwritten(number, [block for _, block in calls])
 
     def _overwritten(self, number: int, but: list[int]) -> None:
-        """What the blocks of a task store that were not followed."""
+        """Drop the bytes that the unfollowed blocks of a task store over."""
         low, high = self.first_run.stored_hulls
         first, end = self.tainted.hull
         if low[number] < end and high[number] > first:
@@ -515,7 +513,7 @@ class Walk:
 
 
 class _Pushed:
-    """What the members of a group hand over to each other through pipes."""
+    """The tiles that the members of a group pass to each other through pipes."""
 
     def __init__(self, members: Sequence[Traced]) -> None:
         self._members = members
@@ -537,7 +535,7 @@ class _Pushed:
                 at[index] += 1
 
     def _waits(self, one: Traced, position: int) -> bool:
-        """Whether an instruction pops what nobody has pushed yet, and somebody will."""
+        """Return whether an instruction pops a tile that another member has still to push."""
         if one.instructions[position].name != "TPOP":
             return False
         turn = sum(before.name == "TPOP" for before in one.instructions[:position])

@@ -62,10 +62,10 @@ class Summary(msgspec.Struct):
 class Link(msgspec.Struct):
     """One element on the way: where it lies, what made it, its value, and the value that the reference has there.
 
-    ``parts``: the reference has another value here, and none of what it was made of differs. ``where`` is `'g' [3, 7]`
-    or `UB 0x0 [3, 7]`; ``of`` are the links it was made of, ``combined`` says of how many where those are only some; of
-    what is ``cut`` nobody looked what it was made of. ``instead`` is the operation that the module has in the
-    instruction's place.
+    ``parts``: the reference has another value here, and none of its sources differs. ``where`` is `'g' [3, 7]` or
+    `UB 0x0 [3, 7]`. ``of`` are the links it was made of; if they are only some, ``combined`` is the number of all.
+    A link that is ``cut`` was not followed further. ``instead`` is the operation of the module in place of the
+    instruction.
     """
 
     where: str

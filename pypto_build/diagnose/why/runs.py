@@ -46,7 +46,7 @@ _MOST_PIECES = 1 << 22
 
 
 class FirstRun:
-    """What the first run says: tasks by number, and who loads and stores what."""
+    """The record of the first run: its tasks by number, with their loads and stores."""
 
     def __init__(self, launch: Launch, record: Record) -> None:
         self.record = record
@@ -74,8 +74,10 @@ class FirstRun:
 
     @cached_property
     def by_itself(self) -> bool:
-        """Whether calls depend on others by what they load alone: no conditions, signals or reads of the
-        orchestration."""
+        """Return whether calls depend on others through loads alone.
+
+        That holds if the run has no conditions, no signals and no reads of the orchestration.
+        """
         document = self.record.document
         try:
             text = self._source.read_text(encoding="utf-8", errors="replace")
@@ -178,7 +180,7 @@ def pieces(regions: Array) -> Intervals:
 
 
 def exact(regions: Array) -> bool:
-    """Whether `pieces` are no more than the regions."""
+    """Return whether `pieces` cover exactly the regions."""
     return int(regions["rows"].astype(np.int64).sum()) <= _MOST_PIECES
 
 
@@ -226,7 +228,7 @@ class Values(Mapping[int, np.ndarray[Any, Any]]):
 
 @dataclass
 class Expected:
-    """What the reference had where a kernel's instructions wrote: line of the module, values, by the instruction."""
+    """The reference's lines and values for the results of a kernel's instructions, by the instruction."""
 
     lines: dict[int, int] = field(default_factory=dict)
     values: Values = field(default_factory=lambda: Values())
@@ -264,8 +266,11 @@ _Told = Mapping[tuple[int, int, int], tuple[list[Event], list[str]]]
 
 @dataclass
 class _Runs:
-    """What one round brought: of each task its tensors and its kernels by member, what the reference told by task,
-    block and member, and by kernel the module it is made from."""
+    """The results of one round.
+
+    Tensors and kernels (by member) are those of each task. Events of the reference are by task, block and member.
+    `modules` has the module of each kernel.
+    """
 
     slots: dict[int, list[TensorArgument]] = field(default_factory=dict)
     positions: dict[int, list[int]] = field(default_factory=dict)

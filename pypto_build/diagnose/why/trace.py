@@ -1,5 +1,6 @@
-"""A kernel call as its trace tells it: every instruction, the elements of its operands and what they held, flags and
-barriers, and what variables held where the kernel was compiled to tell it."""
+"""The trace of a kernel call: instructions with the values of their operands, flags and barriers.
+
+A kernel that was compiled for `scons step` also records the values of its variables."""
 
 from __future__ import annotations
 
@@ -141,7 +142,7 @@ class TileOperand(msgspec.Struct, frozen=True, array_like=True):
         return _TYPES.get((self.type, self.element), f"uint{8 * self.element}")
 
     def offsets(self) -> Array:
-        """Of each element of the rectangle, its first byte counted from the tile's address."""
+        """Return the offset of each element of the rectangle, in bytes from the tile's address."""
         r = np.arange(self.row, self.row + self.height)[:, None]
         c = np.arange(self.col, self.col + self.width)[None, :]
         if not self.fractals:
@@ -215,7 +216,7 @@ class Tile:
 
     @property
     def writes(self) -> bool:
-        """Whether the instruction writes it; what it reads and writes is two operands."""
+        """Return whether the instruction writes it. An operand that is read and written is listed twice."""
         return bool(self.operand.access & WRITE)
 
     @property
@@ -253,7 +254,7 @@ def _values_of(tile: Tile) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class AccessedView:
-    """What of global memory an instruction touched, `shape` elements as rows and columns."""
+    """The part of global memory that an instruction touched, as rows and columns of `shape` elements."""
 
     record: _Record = field(repr=False)
     shape: tuple[int, int]
@@ -337,8 +338,10 @@ class SyncEvent:
 
 @dataclass(frozen=True)
 class Variable:
-    """What a variable held after the first `before` instructions: a number or an address, a tile, or the address of the
-    first element of a view of `shape`, `stride`."""
+    """The value of a variable after the first `before` instructions.
+
+    It is a number, an address, a tile, or the address of the first element of a view of `shape`, `stride`.
+    """
 
     before: int
     name: str
