@@ -146,7 +146,7 @@ def command(
 def one_of(option: str, value: str, choices: Sequence[str]) -> None:
     """Raise a usage error if this tool does not accept the value of the option."""
     if value not in choices:
-        raise ArtifactError(f"{option}={value}", "is for another tool", f"here it is {', '.join(choices)}")
+        raise ArtifactError(f"{option}={value}", "is not supported by this tool", f"use {' or '.join(choices)}")
 
 
 def require_one_rank(rank: str) -> None:

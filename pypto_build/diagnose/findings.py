@@ -118,7 +118,7 @@ def read_report(path: Path) -> Report:
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "run the tool again") from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is no list of findings: {error}", "run the tool again") from None
+        raise ArtifactError(path, f"is not a list of findings: {error}", "run the tool again") from None
 
 
 def as_sarif(report: Report, root: Path) -> bytes:

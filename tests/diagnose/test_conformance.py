@@ -130,11 +130,11 @@ def test_a_file_comes_back_as_it_was_sent(tmp_path: Path, capsys: pytest.Capture
 
 
 WRONG = {
-    "no JSON": (b"{", "is no file of results: Input data was truncated; name results.json of a kit"),
+    "no JSON": (b"{", "is not a file of results: Input data was truncated; name results.json of a kit"),
     "another edition": (
         write_results(Results("0" * 16, "a2a3", {})),
-        "is of another edition of the kit; read it with the version of pypto-build that wrote the kit, or write and "
-        "run the kit anew",
+        "belongs to another version of the kit; read it with the version of pypto-build that wrote the kit, or write "
+        "and run the kit anew",
     ),
     "no digits": (
         write_results(results(root=GivenOutput("float32", "xy"))),
@@ -142,7 +142,7 @@ WRONG = {
     ),
     "no question": (
         write_results(results(nothing=GivenOutput("float32", ""))),
-        "has results of 'nothing', which is no question of the kit; send the file again",
+        "has results of 'nothing', which the kit does not ask for; send the file again",
     ),
     "of another size": (
         write_results(results(root=GivenOutput("float32", "00"))),
@@ -175,10 +175,10 @@ def test_directories_that_hold_no_one_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words,message",
     [
-        ([], "conformance: name a directory for the kit; or what to read, with --read"),
+        ([], "conformance: DIR is missing; name a directory for the kit, or read results with --read"),
         (["x", "--bogus"], "conformance: --bogus: no such flag; see pypto-build conformance --help"),
         (["x", "more"], "conformance: more: is no NAME=value; see pypto-build conformance --help"),
-        (["x", "--read", "y"], "conformance: --read reads what there is; leave out DIR and --run"),
+        (["x", "--read", "y"], "conformance: --read only reads results; leave out DIR and --run"),
     ],
 )
 def test_wrong_command_lines(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,7 +215,7 @@ def test_it_is_written_again_without_a_change_and_beside_nothing_else(kit: Path,
     write_kit(kit, "a2a3")
     assert {path: path.read_bytes() for path in kit.rglob("*") if path.is_file()} == before
     (tmp_path / "_jit_mine").mkdir()
-    with pytest.raises(ArtifactError, match=r"holds artifacts that are none of the kit's: _jit_mine; name a new dir"):
+    with pytest.raises(ArtifactError, match=r"holds '_jit_mine', which is not part of the kit; name a new dir"):
         write_kit(tmp_path, "a2a3")
 
 

@@ -59,7 +59,7 @@ def test_errors_are_one_line(
 def test_values_of_other_tools() -> None:
     with pytest.raises(ArtifactError) as caught:
         one_of("EXPORT", "npy", ("dot", "html"))
-    assert str(caught.value) == "EXPORT=npy: is for another tool; here it is dot, html"
+    assert str(caught.value) == "EXPORT=npy: is not supported by this tool; use dot or html"
 
 
 def test_columns() -> None:

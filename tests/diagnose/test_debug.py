@@ -81,7 +81,7 @@ def test_only_frames_of_the_artifact_and_what_is_constructed(tmp_path: Path) -> 
 def test_a_crash_leaves_a_core(tmp_path: Path) -> None:
     words = built(tmp_path, ((_MUL, "TMUL(v17, v7, v13);", "*(volatile int *)16 = 1;"),))
     assert debug(words, "--core")[::2] == (
-        2, "debug: CORE=1: no crash has left a core; leave it out: a session that crashes leaves one\n",
+        2, "debug: CORE=1: there is no core file; leave it out: a session that crashes writes one\n",
     )  # fmt: skip
     status, output, _ = debug(words, "--script", "print v13")
     assert status == 5 and "SIGSEGV" in output and "CORE=1 opens it again" in output
@@ -94,7 +94,7 @@ def test_a_crash_leaves_a_core(tmp_path: Path) -> None:
 @needs_gdb
 def test_a_breakpoint_that_is_not_met(tmp_path: Path) -> None:
     status, output, _ = debug(built(tmp_path), "--task", "3", "--break", "kernel_add.cpp:61", "--script", "bt")
-    assert status == 1 and "[debug] the run ended and met no breakpoint" in output
+    assert status == 1 and "[debug] the run ended before a breakpoint" in output
     status, output, errors = debug(built(tmp_path / "b"), "--task", "9", "--script", "bt")
     assert status == 2 and "TASK=9 is not submitted" in output + errors
 
@@ -124,11 +124,11 @@ def test_lldb(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--task", "x"), "TASK=x is no task's number; give one, such as TASK=3"),
+        (("--task", "x"), "TASK=x is not a task number; give one such as TASK=3"),
         (("--break", "other.cpp:3"), "BREAK=other.cpp:3: no kernel has the file 'other.cpp'; there are"),
         (("--break", "kernel_mul.cpp:9999"), "BREAK=kernel_mul.cpp:9999: there is no line 9999; the kernel has 94"),
-        (("--break", "-"), "BREAK=- is no line and no function; such as kernel.cpp:69"),
-        (("--debugger", "dbx"), "DEBUGGER=dbx: is for another tool; here it is gdb, lldb"),
+        (("--break", "-"), "BREAK=- names neither a line nor a function; write one such as kernel.cpp:69"),
+        (("--debugger", "dbx"), "DEBUGGER=dbx: is not supported by this tool; use gdb or lldb"),
         (("--rr", "--debugger", "lldb"), "RR=1 works with gdb; leave DEBUGGER= out"),
     ],
 )

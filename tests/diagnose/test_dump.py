@@ -71,9 +71,9 @@ def test_selection(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: li
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--task", "7"], "TASK=7: no such task; tasks are numbered 0 to 1; 'ring:count' and 0x… name one by its id"),
+        (["--task", "7"], "TASK=7: no such task; tasks are numbered 0 to 1; 'ring:count' or 0x… also name a task"),
         (["--kernel", "sub"], "KERNEL=sub: no dumped task runs it; dumped: add, mul"),
-        (["--arg", "z"], "ARG=z: no dumped argument is called that; dumped: 0, 1"),
+        (["--arg", "z"], "ARG=z: no dumped argument has this name; dumped: 0, 1"),
     ],
 )
 def test_what_is_not_there_is_said(
@@ -149,7 +149,7 @@ def test_comparison_with_a_torch_file(tmp_path: Path, capsys: pytest.CaptureFixt
     status, _, err = _run(capsys, directory, "--task", "0", "--arg", "1", "--against", tmp_path / "int.pt")
     assert (status, err) == (
         2,
-        f"dump: {tmp_path / 'int.pt'}: holds int32[6], which is not what is compared: {title}; "
+        f"dump: {tmp_path / 'int.pt'}: holds int32[6], but the dumped tensor is {title}; "
         "choose another argument with TASK= and ARG=\n",
     )
 
@@ -206,10 +206,10 @@ def test_content_that_is_not_there(tmp_path: Path, change: dict[str, object], me
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"dtype": "FLOAT12"}, "args[0].dtype: 'FLOAT12' is no known element type"),
+        ({"dtype": "FLOAT12"}, "args[0].dtype: 'FLOAT12' is not a known element type"),
         ({"role": "bystander"}, "args[0]: 'bystander' is no known role or stage"),
         ({"task_id": "twelve"}, "args[0]: invalid literal for int() with base 10: 'twelve'"),
-        ({"task_id": None}, "args[0]: None is no task id"),
+        ({"task_id": None}, "args[0]: None is not a task id"),
     ],
 )
 def test_damaged_manifests(tmp_path: Path, entry: dict[str, object], message: str) -> None:
@@ -227,7 +227,7 @@ def test_half_a_manifest(tmp_path: Path) -> None:
 
 
 def test_nothing_dumped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hint = "DUMP=2 dumps all, DUMP=1 what the orchestration marks; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
+    hint = "replay with DUMP=2 for all arguments, DUMP=1 for the marked ones; DUMP_ARGS= and DUMP_TASKS= must fit"
     assert _run(capsys, tmp_path)[2] == f"dump: {tmp_path}: holds no argument dump; {hint}\n"
     error = ErrorInfo("runtime_error", "kernel 'k' crashed")
     write_verdict(Verdict("runtime_error", "a", "a2a3sim", "embedded", error=error), tmp_path / "verdict.json")

@@ -115,8 +115,8 @@ def test_a_rank_is_chosen(out: Path, choice: str, places: list[str]) -> None:
     [
         ("2", "RANK=2: rank 2 had no dispatch; those that had: 0, 1"),
         ("1/d2", "RANK=1/d2: rank 1 had 2 dispatches; RANK= one of 1/d0, 1/d1"),
-        ("first", "RANK=first: names no rank; RANK=1 for all its dispatches, RANK=1/d0 for the first"),
-        ("", "RANK=: names no rank; RANK=1 for all its dispatches, RANK=1/d0 for the first"),
+        ("first", "RANK=first: does not name a rank; RANK=1 for all its dispatches, RANK=1/d0 for the first"),
+        ("", "RANK=: does not name a rank; RANK=1 for all its dispatches, RANK=1/d0 for the first"),
     ],
 )
 def test_a_rank_that_there_is_not(out: Path, choice: str, message: str) -> None:
@@ -134,9 +134,9 @@ def test_one_dispatch_is_looked_at_as_one_chip(out: Path, capsys: pytest.Capture
     assert deps.main(_words(out, "--rank", "0", "--task", "0")) == 2
     assert deps.main(_words(out, "--export", "html")) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "deps: TASK=0: is a task of one dispatch; name that with RANK=, such as RANK=0/d0",
-        "deps: RANK=0: is 2 dispatches; name one: RANK=0/d0, RANK=0/d1",
-        "deps: EXPORT=html: is the graph of one dispatch; name it with RANK=; 'scons report' has all",
+        "deps: TASK=0: names a task of one dispatch; name the dispatch too, such as RANK=0/d0",
+        "deps: RANK=0: has 2 dispatches; name one: RANK=0/d0, RANK=0/d1",
+        "deps: EXPORT=html: draws the graph of one dispatch; name one with RANK=; 'scons report' draws all",
     ]
     assert deps.main(_words(out / "rank0")) == 2
     assert "holds no records of ranks; replay with SWIMLANE=4 DEP_GEN=1 first" in capsys.readouterr().err
@@ -259,7 +259,7 @@ def _said(artifact: Path) -> list[str]:
         ),
         (
             'tensors["x"][r, 0:256]', 'tensors["y"][r, 0:256]',
-            "error: tensors['y'] is no parameter in distributed_meta.json, and the driver does not make it "
+            "error: tensors['y'] is not a parameter in distributed_meta.json, and the driver does not create it "
             "[lint/driver-tensor]",
         ),
         (

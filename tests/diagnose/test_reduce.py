@@ -133,18 +133,19 @@ def test_a_kernel_without_a_module(tmp_path: Path) -> None:
         (
             "mismatch:x",
             [("kernels/aiv/kernel_mul.cpp", "TMUL(", "TADD(")],
-            "KEEP=mismatch:x: the outputs that differ are f",
+            "KEEP=mismatch:x: the replay differs in 'f'; name what is wrong",
         ),
         ("hang", [], "KEEP=hang: the replay ends with pass"),
         (
             "wrong",
             [],
-            "KEEP=wrong: is nothing to keep; give mismatch:OUTPUT, crash, hang, build_error, golden_error, or a rule: ",
+            "KEEP=wrong: is not a failure to keep; give mismatch:OUTPUT, crash, hang, build_error, golden_error, "
+            "or a rule: ",
         ),
         (
             "mismatch:f",
             [("orchestration/vector_dag.cpp", "params_t3.add_input(d);", "params_t3.add_input(c);")],
-            "AGAINST=: every kernel is what its module says: the fault is in a module, the orchestration or the golden",
+            "AGAINST=: every kernel agrees with its module: the fault is in a module, the orchestration or the golden",
         ),
     ],
 )

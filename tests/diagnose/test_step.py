@@ -109,9 +109,9 @@ def test_loops_have_their_scalars(tmp_path: Path, capsys: pytest.CaptureFixture[
         (("--task", "3", "--kernel", "aic"), "task 3 has no kernel 'aic'; it has aiv0 kernel_mul"),
         (("--task", "3", "--at", "70"), "nothing is executed at line 70; the nearest is 67"),
         (("--task", "3", "--at", "TMUL#2"), "there is no TMUL#2; there are 1"),
-        (("--task", "3", "--script", "jump"), "'jump': 'jump' is no command; there are next, back, goto, wrong, where, "
-         "list, print, tile, tiles, scalars, flags, pipes, kernel, help"),
-        (("--task", "3", "--script", "print v99"), "'print v99': 'v99' is no tile, tensor or scalar here; there are"),
+        (("--task", "3", "--script", "jump"), "'jump': 'jump' is not a command; there are next, back, goto, wrong, "
+         "where, list, print, tile, tiles, scalars, flags, pipes, kernel, help"),
+        (("--task", "3", "--script", "print v99"), "'print v99': 'v99' is not a tile, tensor or scalar here; there"),
         (("--task", "3", "--script", "print v7[0, 200]"), "'print v7[0, 200]': [0, 200]: 200 is outside of 0 to 127"),
         (("--task", "3", "--script", "flags 3"), "'flags 3': 'flags' takes no '3'; leave it out"),
     ],
@@ -173,7 +173,7 @@ def test_the_terminal(tmp_path: Path) -> None:
             await pilot.press("colon", *"goto v13", "enter", "escape")
             assert session.step.label == "TLOAD#2"
             await pilot.press("colon", *"jump", "enter")
-            assert app.shown[0].startswith("'jump' is no command")
+            assert app.shown[0].startswith("'jump' is not a command")
             picture = app.export_screenshot()
             assert "TLOAD" in picture and "kernel_mul" in picture
             if keep := os.environ.get("PYPTO_BUILD_TEST_PICTURES"):

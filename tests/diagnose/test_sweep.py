@@ -96,8 +96,11 @@ def test_sizes_of_dynamic_dimensions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--seeds", "9-1"), "SEEDS=9-1: is no range of seeds"),
-        (("--values", "odd"), "VALUES=odd: 'odd' is no kind of values; one of random, edge, structured, special; or "),
+        (("--seeds", "9-1"), "SEEDS=9-1: is not a range of seeds"),
+        (
+            ("--values", "odd"),
+            "VALUES=odd: 'odd' is not a kind of values; one of random, edge, structured, special; or ",
+        ),
         (("--shapes", "3"), "SHAPES=3: no dimension of the artifact is dynamic; leave it out"),
     ],
 )

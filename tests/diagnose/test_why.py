@@ -163,15 +163,15 @@ def test_a_task_of_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--from", "y", "--at", "0,0"), "FROM=y is no tensor of the program; it has x, out"),
+        (("--from", "y", "--at", "0,0"), "FROM=y is not a tensor of the program; it has x, out"),
         (
             ("--from", "x", "--out", "out", "--at", "0,0"),
             "OUT=out and FROM=x exclude each other; leave one of them out",
         ),
-        (("--out", "x", "--at", "0,0"), "OUT=x is no output of the program; it has out"),
+        (("--out", "x", "--at", "0,0"), "OUT=x is not an output of the program; it has out"),
         (("--at", "0"), "AT=0 does not fit the shape [64, 256]; give it as AT=0,0"),
         (("--at", "64,0"), "AT=64,0: 64 is outside of 0 to 63; the shape is [64, 256]"),
-        (("--at", "0,a"), "AT=0,a: 'a' is no index and no range; I or I:J"),
+        (("--at", "0,a"), "AT=0,a: 'a' is neither an index nor a range; write I or I:J"),
         (("--at", "5:2,0"), "AT=5:2,0: 5:2 is outside of 0 to 63; the shape is [64, 256]"),
     ],
 )

@@ -68,7 +68,7 @@ def _read(options: argparse.Namespace) -> int:
     from .results import collect, read_results
 
     if options.directory or options.run:
-        raise ArtifactError("", "--read reads what there is", "leave out DIR and --run")
+        raise ArtifactError("", "--read only reads results", "leave out DIR and --run")
     results = collect(options.read, options.platform or "") if options.read.is_dir() else read_results(options.read)
     return _tell(results, options.json, options.read)
 
@@ -77,7 +77,7 @@ def _write(options: argparse.Namespace) -> int:
     from .results import collect, write_kit
 
     if options.directory is None:
-        raise ArtifactError("", "name a directory for the kit", "or what to read, with --read")
+        raise ArtifactError("", "DIR is missing", "name a directory for the kit, or read results with --read")
     platform = options.platform or "a2a3"
     written = write_kit(options.directory, platform)
     print(f"[conformance] wrote {len(written)} artifacts to {options.directory}")
@@ -109,7 +109,7 @@ def _tell(results: Results, path: Path | None, source: Path) -> int:
             raise ArtifactError(path, f"cannot be written: {error.strerror}", "name another file") from None
         print(f"[conformance] the file to send: {path}")
     if results.platform.startswith(("a2a3sim", "a5sim")):
-        print("[conformance] this ran on a CPU, which tells nothing of a device")
+        print("[conformance] the kit ran on a CPU, so the results say nothing about a device")
     return 0 if all(judgement.fits for judgement in judgements) else 1
 
 

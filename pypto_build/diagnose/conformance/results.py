@@ -44,12 +44,12 @@ def write_kit(root: Path, platform: str) -> list[Path]:
         root.mkdir(parents=True, exist_ok=True)
         others = sorted(path.name for path in root.glob("_jit_*") if path.name not in names)
         if others:
-            raise ArtifactError(
-                root, f"holds artifacts that are none of the kit's: {others[0]}", "name a new directory"
-            )
+            raise ArtifactError(root, f"holds '{others[0]}', which is not part of the kit", "name a new directory")
         return [_write(group, root / group.artifact, platform) for group in groups()]
     except OSError as error:
-        raise ArtifactError(error.filename or root, f"cannot be written: {error.strerror}", "name another") from None
+        raise ArtifactError(
+            error.filename or root, f"cannot be written: {error.strerror}", "name another directory"
+        ) from None
 
 
 def _write(group: Group, root: Path, platform: str) -> Path:
@@ -58,7 +58,7 @@ def _write(group: Group, root: Path, platform: str) -> Path:
     try:
         compiled = compile_file(str(program), root, generation, Options(locations=False))
     except CompileError as error:
-        raise ArtifactError(program, str(error), "this is a fault of ours", kind="build_error") from None
+        raise ArtifactError(program, str(error), "report this as a bug of pypto-build", kind="build_error") from None
     files = {name: text for name, text in compiled.files.items() if name != SCENE_TEST_NAME}
     files = {name: text.replace(str(program), program.name) for name, text in files.items()}
     write_files(root, _edited(files, group.edits))
@@ -147,10 +147,10 @@ def read_results(path: Path) -> Results:
     try:
         results = msgspec.json.decode(data, type=Results)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ArtifactError(path, f"is no file of results: {error}", "name results.json of a kit") from None
+        raise ArtifactError(path, f"is not a file of results: {error}", "name results.json of a kit") from None
     if results.kit != digest_of_inputs():
         hint = "read it with the version of pypto-build that wrote the kit, or write and run the kit anew"
-        raise ArtifactError(path, "is of another edition of the kit", hint)
+        raise ArtifactError(path, "belongs to another version of the kit", hint)
     for name, output in results.outputs.items():
         if not re.fullmatch("(?:[0-9a-f]{2})*", output.bits):
             raise ArtifactError(path, f"{_shown(name)}: its bits are not hexadecimal digits", "send it again")
@@ -222,7 +222,7 @@ def judge(results: Results, source: Path | str = "") -> list[Judgement]:
     """
     questions = {question.name: question for group in groups() for question in group.questions}
     if unknown := sorted(set(results.outputs) - questions.keys()):
-        what = f"has results of {_shown(unknown[0])}, which is no question of the kit"
+        what = f"has results of {_shown(unknown[0])}, which the kit does not ask for"
         raise ArtifactError(source, what, "send the file again")
     return [_judge(question, results.outputs, source) for question in questions.values()]
 

@@ -167,7 +167,9 @@ def breakpoints_of(artifact: Path, text: str, default: bool) -> list[tuple[str, 
     for part in filter(None, (one.strip() for one in text.split(","))):
         match = _ONE.fullmatch(part)
         if match is None:
-            raise ArtifactError("", f"BREAK={part} is no line and no function", "such as kernel.cpp:69")
+            raise ArtifactError(
+                "", f"BREAK={part} names neither a line nor a function", "write one such as kernel.cpp:69"
+            )
         file = Path(match["file"]).name if match["file"] else ""
         if file and file not in sources:
             raise ArtifactError("", f"BREAK={part}: no kernel has the file '{file}'", f"there are {', '.join(sources)}")
@@ -216,7 +218,7 @@ def main(options: argparse.Namespace) -> int:
     """Run the debugger and return the exit status."""
     one_of("DEBUGGER", options.debugger, ("gdb", "lldb"))
     if options.task and (not options.task.isdecimal() or len(options.task) > 9):
-        raise ArtifactError("", f"TASK={options.task} is no task's number", "give one, such as TASK=3")
+        raise ArtifactError("", f"TASK={options.task} is not a task number", "give one such as TASK=3")
     if options.rr and options.debugger != "gdb":
         raise ArtifactError("", "RR=1 works with gdb", "leave DEBUGGER= out")
     session = _wanted(options)
@@ -233,7 +235,7 @@ def _wanted(options: argparse.Namespace) -> DebugSession:
     work.mkdir(parents=True, exist_ok=True)
     core = work / "core"
     if options.core and not core.is_file():
-        raise ArtifactError("", "CORE=1: no crash has left a core", "leave it out: a session that crashes leaves one")
+        raise ArtifactError("", "CORE=1: there is no core file", "leave it out: a session that crashes writes one")
     program = [*own_tool("pypto_build.diagnose.debug.inferior"), str(options.artifact)]
     program += [
         "--platform",

@@ -207,7 +207,7 @@ class _TileCommand(gdb.Command):  # type: ignore[misc]
 def _range(text: str, extent: int) -> range:
     match = re.fullmatch(r"(\d{0,9})(?:(:)(\d{0,9}))?", text)
     if match is None or not text:
-        raise gdb.GdbError(f"'{text}' is no index and no range; I or I:J")
+        raise gdb.GdbError(f"'{text}' is neither an index nor a range; write I or I:J")
     first = int(match[1] or 0)
     return range(first, min(int(match[3] or extent) if match[2] else first + 1, extent))
 
@@ -282,7 +282,7 @@ class _RunCommand(gdb.Command):  # type: ignore[misc]
         gdb.execute("run")
         if not gdb.selected_inferior().pid:
             code = gdb.convenience_variable("_exitcode")
-            print("[debug] the run ended and met no breakpoint; TASK= and BREAK= say where to stop")
+            print("[debug] the run ended before a breakpoint; choose one with TASK= and BREAK=")
             if argument == "batch":
                 gdb.execute(f"quit {int(code) if code else 1}")
 

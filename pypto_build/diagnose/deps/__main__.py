@@ -65,7 +65,7 @@ def _order(evidence: Evidence, one: str, other: str) -> int:
     """Print the chain of dependencies between two tasks. Returns 1 if there is none."""
     graph = evidence.graph
     if graph is None or not one:
-        raise ArtifactError("--to", "needs --task and a deps.json", "name the two tasks, and replay with DEP_GEN=1")
+        raise ArtifactError("TO=", "needs TASK= and a deps.json", "name the two tasks, and replay with DEP_GEN=1")
     ends = [evidence.order.find(one), evidence.order.find(other, "TO")]
     chain = path_between(graph, *ends) or path_between(graph, *ends[::-1])
     if not chain:
@@ -83,7 +83,7 @@ def _export(evidence: Evidence, form: str, output: Path | None, build_dir: Path 
     assert records is not None
     if form == "trace":
         if evidence.timeline is None:
-            raise ArtifactError("EXPORT=trace", "there is no timeline", "replay with SWIMLANE=4 first")
+            raise ArtifactError("EXPORT=trace", "there is not a timeline", "replay with SWIMLANE=4 first")
         name, text = "trace.json", trace(evidence)
     elif form == "dot":
         if evidence.graph is None:

@@ -227,7 +227,7 @@ def deps_of_ranks(options: argparse.Namespace, run_deps: Callable[[argparse.Name
     if not options.rank:
         if options.task or options.to:
             option = f"TASK={options.task}" if options.task else f"TO={options.to}"
-            raise ArtifactError(option, "is a task of one dispatch", "name that with RANK=, such as RANK=0/d0")
+            raise ArtifactError(option, "names a task of one dispatch", "name the dispatch too, such as RANK=0/d0")
         if options.export:
             print(_export(run, options.export, options.output))
         else:
@@ -236,7 +236,7 @@ def deps_of_ranks(options: argparse.Namespace, run_deps: Callable[[argparse.Name
     rows = run.choose(options.rank)
     if len(rows) > 1 and (options.task or options.to or options.output):
         listed = ", ".join(f"RANK={row.rank}/d{row.index}" for row in rows)
-        raise ArtifactError(f"RANK={options.rank}", f"is {len(rows)} dispatches", f"name one: {listed}")
+        raise ArtifactError(f"RANK={options.rank}", f"has {len(rows)} dispatches", f"name one: {listed}")
     status = 0
     for number, row in enumerate(rows):
         if not options.export:
@@ -248,7 +248,9 @@ def deps_of_ranks(options: argparse.Namespace, run_deps: Callable[[argparse.Name
 
 def _export(run: RanksRun, form: str, output: Path | None) -> Path:
     if form == "html":
-        raise ArtifactError("EXPORT=html", "is the graph of one dispatch", "name it with RANK=; 'scons report' has all")
+        raise ArtifactError(
+            "EXPORT=html", "draws the graph of one dispatch", "name one with RANK=; 'scons report' draws all"
+        )
     one_of("EXPORT", form, EXPORTS)
     name, text = ("ranks.dot", dot(run)) if form == "dot" else ("trace.json", trace(run))
     path = output or run.directory / name

@@ -288,7 +288,7 @@ def _finding(run: RanksRun, first: Departure, others: int, parted: Sequence[Kern
     detail += [f"{one.kernel}: {one.parting.instruction or 'the kernel'}: {one.parting.what}" for one in parted]
     hint = hint_of(at)
     if at is None and collective:
-        hint = "what the ranks do together is no such collective, whichever of them does it: look at the whole kernel"
+        hint = "the ranks together compute another collective, and no single rank is at fault: check the whole kernel"
     return Finding(
         rule="diverge/kernel",
         message=f"{run.title(first.row)} task {number} '{kernel}' is the first that leaves the reference{follows}: "
@@ -313,9 +313,9 @@ def _golden(verdict: Verdict) -> Iterator[Finding]:
         where = f", first at {at.index}: {at.actual}, expected {at.expected}" if at else ""
         yield Finding(
             rule="diverge/program",
-            message=f"all tasks agree with their modules, and output '{output.name}' does not with the golden: "
+            message=f"all tasks agree with their modules, but output '{output.name}' differs from the golden: "
             f"{output.mismatched} of {output.numel} elements{where}",
-            hint="look at what the modules compute, and at the driver: who dispatches what with which tensors",
+            hint="check what the modules compute, and which tensors the driver passes to each dispatch",
         )
 
 

@@ -44,7 +44,7 @@ def examine_dump(launch: Launch, directory: Path, limits: Limits, timeout_s: flo
     """Return the tasks of a dump whose outputs differ from their modules'. Raises a usage error without a dump."""
     manifest = find_manifest(directory)
     if manifest is None:
-        raise ArtifactError(f"--against {directory}", "holds no dump of arguments", "record one with DUMP=2")
+        raise ArtifactError(f"AGAINST={directory}", "holds no dump of arguments", "record one with DUMP=2")
     dump, progress = read_dump(manifest), Progress()
 
     def work() -> Outcome:

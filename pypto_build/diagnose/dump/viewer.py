@@ -175,7 +175,7 @@ class Viewer:
         matches = [record for record in records if arg in (str(record.index), self.arg_name(record))]
         if not matches:
             names = dict.fromkeys(self.arg_name(record) for record in records)
-            raise ArtifactError(f"ARG={arg}", "no dumped argument is called that", f"dumped: {', '.join(names)}")
+            raise ArtifactError(f"ARG={arg}", "no dumped argument has this name", f"dumped: {', '.join(names)}")
         return matches
 
     # -- text ---------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def compare(viewer: Viewer, record: DumpedArg, path: Path, rtol: float, atol: fl
     stored = viewer.dump.stored(record)
     if tensor.dtype != record.dtype or tensor.numel != stored.size:
         have = f"{tensor.dtype}{list(tensor.shape)}"
-        other = f"holds {have}, which is not what is compared: {viewer.title(record)}"
+        other = f"holds {have}, but the dumped tensor is {viewer.title(record)}"
         raise ArtifactError(path, other, "choose another argument with TASK= and ARG=")
     expected = storage(tensor.contiguous(), tensor.dtype, record.shape)
     differs = difference(stored, expected, record.dtype, rtol, atol)
@@ -272,7 +272,7 @@ def compare(viewer: Viewer, record: DumpedArg, path: Path, rtol: float, atol: fl
 
 
 #: The hint if there is no dump. A run whose selection matches nothing writes none.
-_NO_DUMP = "DUMP=2 dumps all, DUMP=1 what the orchestration marks; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
+_NO_DUMP = "replay with DUMP=2 for all arguments, DUMP=1 for the marked ones; DUMP_ARGS= and DUMP_TASKS= must fit"
 
 
 def export(viewer: Viewer, record: DumpedArg, form: str, directory: Path) -> Path:
@@ -337,7 +337,7 @@ def _compare_all(viewer: Viewer, records: Sequence[DumpedArg], options: argparse
     agree = True
     tensors = [record for record in records if record.kind == "tensor"]
     if not tensors:
-        raise ArtifactError("--against", "nothing is selected to compare", "name a tensor with TASK=, KERNEL= and ARG=")
+        raise ArtifactError("AGAINST=", "no tensor is selected", "name a tensor with TASK=, KERNEL= and ARG=")
     for record in tensors:
         same, lines = compare(viewer, record, options.against, options.rtol, options.atol)
         agree &= same

@@ -60,7 +60,7 @@ def choose(task: str, kernel: str, first: str) -> Choice:
         return Choice(kernel=kernel, label=_NOT_A_NAME.sub("_", kernel))
     if first:
         if not first.isdecimal() or len(first) > 9:
-            raise ArtifactError(f"FROM={first}", "is no task number", "tasks are counted from 0 in submission order")
+            raise ArtifactError(f"FROM={first}", "is not a task number", "tasks are counted from 0 in submission order")
         return Choice(((int(first), None),), label=f"from{first}")
     return Choice(tuple(_range(part.strip()) for part in task.split(",")), label=f"task{_NOT_A_NAME.sub('_', task)}")
 
@@ -73,7 +73,7 @@ def of_numbers(numbers: Sequence[int], label: str) -> Choice:
 def _range(text: str) -> tuple[int, int]:
     match = _RANGE.match(text)
     if match is None:
-        raise ArtifactError(f"TASK={text}", "is no task number", "give 37, 3-7, or several with commas")
+        raise ArtifactError(f"TASK={text}", "is not a task number", "give 37, 3-7, or several with commas")
     first, last = int(match[1]), int(match[2] or match[1])
     if last < first:
         raise ArtifactError(f"TASK={text}", "ends before it begins", f"give {last}-{first}")
@@ -207,7 +207,7 @@ def _none(choice: Choice, count: int) -> ArtifactError:
         f"FROM={choice.ranges[0][0]}" if choice.ranges[0][1] is None else f"TASK={choice.label.removeprefix('task')}"
     )
     numbers = f"tasks are numbered 0 to {count - 1}" if count > 1 else "there is task 0 alone" if count else "none ran"
-    hint = f"{numbers}; one that runs no kernel, or was skipped by its predicate, has nothing to extract"
+    hint = f"{numbers}; a task without a kernel, or one that its predicate skipped, cannot be extracted"
     return ArtifactError(option, "no such task ran", hint)
 
 

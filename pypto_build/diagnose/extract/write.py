@@ -249,8 +249,8 @@ def replacing(root: Path, origin: Mapping[str, object]) -> Iterator[Path]:
 def require_own(root: Path) -> None:
     """Raise ArtifactError if ``root`` holds something that extract or reduce did not write."""
     if root.exists() and any(root.iterdir()) and not (root / ORIGIN_NAME).is_file():
-        hint = "move it away, or name another place with BUILD_OUTPUT="
-        raise ArtifactError(root, "is there, and nothing here wrote it", hint)
+        hint = "move it away, or name another directory with BUILD_OUTPUT="
+        raise ArtifactError(root, "exists, and pypto-build did not write it", hint)
 
 
 def _write(extracted: Extracted, root: Path) -> None:

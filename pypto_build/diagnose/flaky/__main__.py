@@ -255,8 +255,10 @@ def _visibility(runner: Runner, base: Outputs) -> list[Finding]:
         differing = base.varying(runner.run(memory=options.memory_model, seed=seed))
         if differing:
             print(f"[flaky] SEED={seed} of {options.rounds} differs")
-            message = f"{varying(differing, base)} with when stores become visible (MEMORY=weak SEED={seed})"
-            return [Finding("flaky/memory", message, hint="scons hazards MEMORY=weak names the marker that is missing")]
+            message = (
+                f"{varying(differing, base)} with the time at which stores become visible (MEMORY=weak SEED={seed})"
+            )
+            return [Finding("flaky/memory", message, hint="scons hazards MEMORY=weak names the missing marker")]
     print(f"[flaky] {options.rounds} runs with stores that become visible late: the same outputs")
     return []
 

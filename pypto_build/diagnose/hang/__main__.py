@@ -407,7 +407,7 @@ class Hang:
         at: Where | None,
         task: StalledTask | None = None,
     ) -> Finding:
-        related = (Related(str(at.path), at.line, "said here"),) if at else ()
+        related = (Related(str(at.path), at.line, "reported here"),) if at else ()
         number = self.evidence.order.numbers.get(task.id) if task and self.evidence.graph else None
         return Finding(
             rule,
@@ -508,7 +508,11 @@ def main(options: argparse.Namespace) -> int:
 def _recorded(options: argparse.Namespace) -> int:
     """Explain the last run here from its flight recorder."""
     if options.artifact is None or options.build_dir is None:
-        raise ArtifactError("hang", "nothing to read", "JIT=x names an artifact that ran here, LOG=dir logs of another")
+        raise ArtifactError(
+            "hang",
+            "has nothing to read",
+            "name an artifact that ran here with JIT=x, or logs of another run with LOG=dir",
+        )
     last = LastRun(options.artifact, options.build_dir)
     for line in last.lines():
         print(line)
@@ -524,10 +528,10 @@ def _logged(options: argparse.Namespace) -> int:
     root = options.artifact or beside
     hang = Hang(facts, Evidence(root, records, options.platform), beside)
     if facts.empty:
-        print(f"[hang] {options.log}: no error, no stall, no fault is told of in these logs")
+        print(f"[hang] {options.log}: these logs report no error, no stall and no fault")
         if not facts.of_the_runtime:
-            print("    they end before the runtime's first line; what writes one: ASCEND_PROCESS_LOG_PATH=dir and")
-            print("    --log-level info (v0 before August 2026), then LOG=dir, or the host's output in a file")
+            print("    the logs have no line of the runtime: run with ASCEND_PROCESS_LOG_PATH=dir and")
+            print("    --log-level info (v0 before August 2026), then use LOG=dir, or the host's output in a file")
         return 0
     for line in hang.summary():
         print(line)

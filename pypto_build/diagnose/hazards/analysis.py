@@ -134,7 +134,7 @@ def _read(context: Context, number: int, index: int, regions: list[int], consequ
     message = (
         f"{context.title(number)} reads {context.tensor(number, index)} ({position.instruction}){extra}; "
         f"it is declared "
-        f"{context.method(number, index)}, so the task waits for nobody who writes or uses these bytes"
+        f"{context.method(number, index)}, so the task does not wait for other tasks that write or use these bytes"
     )
     return _change(
         context, "read-output", number, index, "inout", regions, message, "the kernel reads it too", consequences

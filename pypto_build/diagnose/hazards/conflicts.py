@@ -268,10 +268,11 @@ def _barrier_finding(context: Context, store: LateStore, region: int, shared: in
         rule="memory/unfenced-barrier",
         message=f"{context.title(store.task)}: block {store.block} stores {context.tensor(store.task, index)} "
         f"({position.instruction}), and {context.member(region)} reads it after the SYNCALL ({where.instruction}, from "
-        f"byte {shared - context.argument(store.task, index).address} on): the barrier makes nothing visible",
+        f"byte {shared - context.argument(store.task, index).address} on): "
+        "the barrier alone does not make the store visible",
         path=position.path,
         line=position.line,
-        hint=f"between this and the SYNCALL: {markers}",
+        hint=f"write between this and the SYNCALL: {markers}",
         tasks=(store.task,),
         kernel=context.kernel(store.task, store.member),
         related=(Related(where.path, where.line, f"{where.instruction} is here"),),
@@ -309,12 +310,12 @@ def _finding(context: Context, one: int, other: int, line: int) -> Finding:
            ((number, context.member(one)), (second, context.member(other)))]  # fmt: skip
     return Finding(
         rule="memory/shared-line",
-        message=f"{who[0]} and {who[1]} store into one line of 64 bytes, {max(begin, 0)} to {begin + LINE_BYTES} of "
-        f"{context.tensor(number, index)}, at the same time: the core whose data cache is written back last restores "
-        "what the other has stored",
+        message=f"{who[0]} and {who[1]} store into the same 64-byte line, {max(begin, 0)} to {begin + LINE_BYTES} of "
+        f"{context.tensor(number, index)}, at the same time: the data cache "
+        "written back last overwrites the other store",
         path=position.path,
         line=position.line,
-        hint="keep what cores write 64 bytes apart (16 floats), or store it by TSTORE",
+        hint="keep stores of different cores 64 bytes apart, or use TSTORE",
         tasks=tuple(dict.fromkeys((number, second))),
         kernel=context.kernel(number, int(regions["member"][one])),
         related=(Related(where.path, where.line, f"{where.instruction} of the other"),) if where != position else (),

@@ -110,8 +110,8 @@ def _unwritten_finding(context: Context, group: list[_Load], level: Level) -> Fi
         f"{context.bytes_in(first.buffer, begin, end)}",
         path=position.path,
         line=position.line,
-        hint="write all of it before"
-        + (": the store leaves it out" if stores else "")
+        hint="write all of it first"
+        + (" (a store leaves it out)" if stores else "")
         + ", or load only what is written",
         level=level,
         tasks=tuple(dict.fromkeys(load.error.task for load in group)),

@@ -106,13 +106,13 @@ def _blame(context: Context, missing: _Missing) -> _Blame:
     if times > 1 and loop and (not short or views[number] == wide):
         late = views[number][0] >= missing.end
         says = f"the {times} tasks that this loop submits {'begin behind' if late else 'end before'} them"
-        hint = "let the loop start where the output does" if late else "let the loop go on until the output is written"
+        hint = "start the loop where the output starts" if late else "continue the loop to the end of the output"
         return _Blame(context.orchestration, loop, says, hint)
     if short and context.task(number).block_num == 1:
         stored = _store(context, number, missing)
         if stored is not None:
             at = context.position_of(stored)
-            says = f"{context.title(number)} is to write them, and its {at.instruction} leaves them out"
+            says = f"{context.title(number)} should write them, but its {at.instruction} leaves them out"
             return _Blame(
                 at.path,
                 at.line,
@@ -123,7 +123,7 @@ def _blame(context: Context, missing: _Missing) -> _Blame:
     if short:
         blocks = context.task(number).block_num
         launched = f" with {blocks} blocks" if blocks > 1 else ""
-        says = f"{context.title(number)} is to write them, and does not{launched}"
+        says = f"{context.title(number)} should write them, but does not{launched}"
         return _Blame(
             context.orchestration, site.line, says, "launch as many blocks as the output needs" if launched else _REACH
         )
@@ -148,7 +148,7 @@ def _beside(context: Context, number: int, site: SubmitSite, missing: _Missing) 
             line = context.declared_at(argument.variable, site.line)
             says = f"the view '{argument.variable}' of {context.title(number)} has bytes {begin - low} to {end - low}"
             return _Blame(context.orchestration, line or site.line, says, "correct its shape or offset, or " + _REACH)
-    says = f"{context.title(number)} is next to them, and nothing is submitted for them"
+    says = f"{context.title(number)} is next to them, and no task is submitted for them"
     return _Blame(context.orchestration, site.line, says, _REACH)
 
 

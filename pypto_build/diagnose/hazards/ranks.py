@@ -161,7 +161,7 @@ _CONSTANT = r"\bconst\s+\w+\s+{}\s*=\s*(-?\d{{1,10}})\s*;"
 def ended_finding(artifact: Path, error: ErrorInfo) -> Finding:
     """Return the finding on the end of a run of several ranks. For a wait, it has the lines where the kernel waits."""
     path, lines = _waits(artifact, error)
-    more = tuple(Related(path, line, "it waits here too") for line in lines[1:])
+    more = tuple(Related(path, line, "the kernel waits here too") for line in lines[1:])
     return Finding(
         f"hazards/{error.kind}", error.message, path, lines[0] if lines else 0, error.hint, related=more,
         kernel=error.kernel or "",
@@ -369,11 +369,11 @@ def _unseen_finding(write: Access, read: Access, domain: DomainRow, root: Path) 
     if _is_stale(write, read):
         return Finding(
             rule="memory/stale-read",
-            message=f"{_who(read)} of {window} finds what was there before {_who(write)}: the line is in the core's "
-            "data cache since before the wait",
+            message=f"{_who(read)} of {window} returns the value from before {_who(write)}: its data cache has held "
+            "the line since before the wait",
             path=other_path,
             line=other_line,
-            hint=f"drop the line after the wait: {CLEAN}",
+            hint=f"invalidate the line after the wait: {CLEAN}",
             tasks=(read.task,),
             kernel=read.kernel,
             related=(Related(path, line, f"{_who(write)} writes it"),) if line else (),
@@ -381,14 +381,14 @@ def _unseen_finding(write: Access, read: Access, domain: DomainRow, root: Path) 
         )
     plain = write.instruction == "plain write"
     markers = after_store(plain, "MTE3")
-    cleaned = "it stays in the core's data cache" if plain else "its pipe may still be at it, or no dsb waits for it"
+    cleaned = "it stays in the core's data cache" if plain else "its pipe may still be busy, or no dsb waits for it"
     return Finding(
         rule="memory/unfenced-notify",
-        message=f"{_who(write)} stores {window} and notifies before that is visible: {cleaned}; {_who(read)} reads it "
-        "after the wait and may find what was there before",
+        message=f"{_who(write)} stores {window} and notifies before the store is visible: {cleaned}; "
+        f"{_who(read)} reads it after the wait and may get the old value",
         path=path,
         line=line,
-        hint=f"between this and TNOTIFY: {markers}",
+        hint=f"write write between this and TNOTIFY: {markers}",
         tasks=(write.task,),
         kernel=write.kernel,
         related=(Related(other_path, other_line, f"{_who(read)} reads it"),) if other_line else (),
@@ -416,7 +416,7 @@ def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
             yield Finding(
                 rule="hazards/signal-set-by-several",
                 message=f"{signal.label} is notified by {ranks}, and set by rank {setting[0].rank}: "
-                "a set overwrites what the others have notified",
+                "a set overwrites the notifications of the others",
                 hint="notify it by AtomicAdd, or give each rank a signal of its own",
                 kernel=setting[0].kernel,
             )

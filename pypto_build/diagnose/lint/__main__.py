@@ -207,7 +207,7 @@ def _unsynchronized(subject: Subject, kernel: Kernel, wrapper: Wrapper, function
             kernel,
             wrapper.code.line(store.start()),
             "no-synchronization",
-            f"'{function.name}' has no flag and no barrier: on {subject.platform} its pipes would run into each other",
+            f"'{function.name}' has no flag and no barrier: on {subject.platform} its pipes would race",
             "assemble its module with ptoas, which inserts them",
         )
 
@@ -372,7 +372,7 @@ def check_entry_arguments(subject: Subject) -> Iterator[Finding]:
                 "ORCHESTRATION",
                 "entry-signature",
                 f"ORCHESTRATION.signature has {len(signature)} entries, the program {len(meta.tensors)} tensors",
-                "one entry a tensor parameter, in order",
+                "give one entry for each tensor parameter, in order",
             )
 
 
@@ -394,7 +394,7 @@ def check_entry_directions(subject: Subject) -> Iterator[Finding]:
             '"signature"',
             "written-input",
             f"argument {argument.index} '{argument.name}' of the orchestration is IN, but written by {where}",
-            "declare the parameter Out or InOut in the program: what is written never comes back",
+            "declare the parameter Out or InOut in the program, else the written data never comes back",
             "warning",
         )
 

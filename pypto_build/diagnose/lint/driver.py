@@ -211,7 +211,9 @@ def _names(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
     params = {param.name for param in artifact.params}
     for name, line in text.read.items():
         if name not in params and name not in text.made:
-            message = f"tensors['{name}'] is no parameter in distributed_meta.json, and the driver does not make it"
+            message = (
+                f"tensors['{name}'] is not a parameter in distributed_meta.json, and the driver does not create it"
+            )
             yield _found("driver-tensor", message, line, _nearest(name, params | text.made))
     for name, line in text.buffers.items():
         if name not in text.declared:

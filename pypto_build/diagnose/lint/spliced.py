@@ -49,10 +49,10 @@ def check_uncompiled(part: Path, root: Path, platform: str) -> Iterator[Finding]
         yield from _check_module(path, path.relative_to(root).as_posix(), platform)
     yield Finding(
         "lint/incomplete",
-        "kernels/ holds .pto modules only: they are checked; wrappers and manifest are not there yet",
+        "kernels/ holds only .pto modules: they are checked, but wrappers and manifest are missing",
         part.relative_to(root).as_posix(),
         0,
-        "to check them too: 'scons splice WRITE=1' makes them",
+        "make and check them too with 'scons splice WRITE=1'",
         level="note",
     )
 
@@ -276,7 +276,7 @@ def _against_module(subject: Subject, kernel: Kernel, path: Path, body: str) -> 
     code = subject.wrappers[kernel.func_id].code.name
     yield Finding(
         "lint/not-spliced",
-        f"@{function.name}: {says} {code}: the module and the body are not of one making",
+        f"@{function.name}: {says} {code}: the module and the body do not match",
         subject.short(path),
         line,
         "splice the module into its kernels (scons splice WRITE=1), or take its edit back",

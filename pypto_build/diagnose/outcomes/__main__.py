@@ -262,7 +262,7 @@ def main(options: argparse.Namespace) -> int:
     try:
         outcomes = msgspec.json.decode(sys.stdin.buffer.read(), type=list[TestOutcome])
     except msgspec.MsgspecError as error:
-        raise ArtifactError("standard input", f"tells no outcomes: {error}") from None
+        raise ArtifactError("standard input", f"holds no list of outcomes: {error}") from None
     findings = [_in_workspace(one, options.top) for outcome in outcomes for one in outcome.findings(options.top)]
     sarif = as_sarif(Report("replay", options.top.name, tuple(findings)), options.top)
     files = {

@@ -155,9 +155,9 @@ def _inside(path: Path, real: Path, root: Path) -> None:
     """A link may lead out of the artifact for tensors, which are often kept in one place; for nothing else."""
     of_the_data = path.relative_to(root).parts[0] == DATA_DIR and (path.is_dir() or path.suffix == ".pt")
     if path.is_dir() and path.is_symlink() and path.parent.resolve().is_relative_to(path.resolve()):
-        raise ArtifactError(path, "is a link to a directory above it", "take the link away")
+        raise ArtifactError(path, "links to a directory above it", "remove the link")
     if not path.resolve().is_relative_to(real) and not of_the_data:
-        raise ArtifactError(path, "is a link out of the artifact", "put the file itself there")
+        raise ArtifactError(path, "links to a file outside of the artifact", "put a copy of the file there")
 
 
 def external_files(artifact: Artifact, folder: str = EXTERNAL) -> tuple[dict[str, Path], dict[str, str]]:

@@ -95,12 +95,12 @@ def read_timeline(path: Path) -> Timeline:
     document = read_document(path, _AGAIN)
     try:
         if not isinstance(document, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         timeline = _microseconds(path, document) if "tasks" in document else _cycles(path, document)
     except KeyError as error:
-        raise ArtifactError(path, f"is no timeline: {error.args[0]} is missing", _AGAIN) from None
+        raise ArtifactError(path, f"is not a timeline: {error.args[0]} is missing", _AGAIN) from None
     except (TypeError, ValueError, IndexError, AttributeError) as error:
-        raise ArtifactError(path, f"is no timeline: {str(error)[:200]}", _AGAIN) from None
+        raise ArtifactError(path, f"is not a timeline: {str(error)[:200]}", _AGAIN) from None
     return _from_zero(timeline)
 
 

@@ -200,7 +200,7 @@ def read_record(path: Path, kind: type[Record], again: str = AGAIN) -> Record:
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", again) from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is no record of this version: {error}", again) from None
+        raise ArtifactError(path, f"is not a record of this version: {error}", again) from None
 
 
 def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
@@ -208,12 +208,12 @@ def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
     record = read_record(path, RanksRecord, again)
 
     def wrong(what: str) -> ArtifactError:
-        return ArtifactError(path, f"is no record of a run: {what}", again)
+        return ArtifactError(path, f"is not a record of a run: {what}", again)
 
     if not 1 <= record.world <= _MOST_RANKS:
         raise wrong(f"{record.world} ranks")
     if not 0 <= record.origin_ns < _LATEST_NS:
-        raise wrong("it began at a time beyond any")
+        raise wrong("its start time is out of range")
     for row in record.dispatches:
         if not (HOST <= row.rank < record.world and 0 <= row.index < _MOST_DISPATCHES):
             raise wrong(f"a dispatch of rank {row.rank}")
@@ -237,11 +237,11 @@ def read_messages(path: Path) -> MessagesRecord | None:
     kernels = [row[6] for row in record.notifications] + [row[7] for row in record.waits]
     times = [record.origin_ns, *(row[0] for row in record.notifications), *(t for row in record.waits for t in row[:2])]
     if not all(0 <= kernel < len(record.kernels) for kernel in kernels):
-        raise ArtifactError(path, "is no record of messages: a kernel without a name", AGAIN)
+        raise ArtifactError(path, "is not a record of messages: a kernel without a name", AGAIN)
     if not all(0 <= time < _LATEST_NS for time in times):
-        raise ArtifactError(path, "is no record of messages: a time beyond any", AGAIN)
+        raise ArtifactError(path, "is not a record of messages: a time is out of range", AGAIN)
     if not all(0 <= row[4] < len(COMPARISONS) for row in record.waits):
-        raise ArtifactError(path, "is no record of messages: an unknown comparison", AGAIN)
+        raise ArtifactError(path, "is not a record of messages: an unknown comparison", AGAIN)
     return record
 
 
@@ -352,7 +352,7 @@ class RanksRun:
         match = _CHOICE.match(word)
         if match is None:
             raise ArtifactError(
-                f"RANK={word}", "names no rank", "RANK=1 for all its dispatches, RANK=1/d0 for the first"
+                f"RANK={word}", "does not name a rank", "RANK=1 for all its dispatches, RANK=1/d0 for the first"
             )
         rank = int(match[1])
         own = [row for row in self.dispatches if row.rank == rank]

@@ -170,7 +170,7 @@ def _view(view: TensorArgument, one: Parameter, shape: tuple[int, ...], changes:
     extents = tuple(changes.get(extent, extent) for extent in view.shape)
     reach = offset + sum((n - 1) * s for n, s in zip(extents, strides, strict=True))
     if 0 not in extents and reach >= int(np.prod(shape, dtype=np.int64)):
-        raise Invalid("a view has no place in its tensor")
+        raise Invalid("a view does not fit into its tensor")
     return view._replace(offset=offset, shape=extents, strides=tuple(strides))
 
 

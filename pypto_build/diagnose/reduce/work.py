@@ -167,7 +167,7 @@ def target_of(keep: str) -> Target:
     rules = ", ".join(f"{tool}/…" for tool in FINDERS)
     raise ArtifactError(
         f"KEEP={keep}",
-        "is nothing to keep",
+        "is not a failure to keep",
         f"give mismatch:OUTPUT, {', '.join((*ENDS, *BEFORE_A_RUN))}, or a rule: {rules}",
     )
 
@@ -179,7 +179,8 @@ def confirmed(request: Request, target: Target) -> tuple[Target, Verdict]:
     if target.kind == "mismatch":
         wrong = [output.name for output in verdict.outputs if output.status == "mismatch"]
         if not wrong or (target.name and target.name not in wrong):
-            says = f"the outputs that differ are {', '.join(wrong)}" if wrong else ended
+            listed = ", ".join(f"'{one}'" for one in wrong)
+            says = f"the replay differs in {listed}" if wrong else ended
             raise ArtifactError(f"KEEP=mismatch:{target.name}".rstrip(":"), says, "name what is wrong")
     elif target.kind in ENDS:
         if verdict.error is None or verdict.status not in ("hang", "runtime_error"):
@@ -393,7 +394,7 @@ def _write(runs: Orchestrations, root: Path, text: str, golden: list[bytes]) -> 
     artifact = runs.one.artifact
     copy_artifact(artifact, root)
     if not artifact.orchestration.source.is_relative_to(artifact.root):
-        raise ArtifactError(artifact.orchestration.source, "lies outside of the artifact", "copy it there")
+        raise ArtifactError(artifact.orchestration.source, "lies outside of the artifact", "copy it into the artifact")
     write_bytes(root / artifact.orchestration.source.relative_to(artifact.root), text.encode())
     for kernel in artifact.kernels:  # with the bodies of edited modules
         path = Path("kernels", kernel.core_type, f"{kernel.source.stem}.cpp")
@@ -497,7 +498,7 @@ def _code(source: Path) -> list[str]:
 
 
 def _no_place(options: argparse.Namespace) -> ArtifactError:
-    what = "every kernel is what its module says" if not options.against else "has the same kernels"
+    what = "every kernel agrees with its module" if not options.against else "has the same kernels"
     return ArtifactError(
         f"AGAINST={options.against or ''}",
         f"{what}: the fault is in a module, the orchestration or the golden",

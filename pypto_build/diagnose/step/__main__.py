@@ -42,7 +42,7 @@ def main(options: argparse.Namespace) -> int:
     from pypto_build.diagnose.step.face import show
 
     if not options.task.isdecimal() or len(options.task) > 9:
-        raise ArtifactError("", f"TASK={options.task} is no task's number", "give one, such as TASK=3")
+        raise ArtifactError("", f"TASK={options.task} is not a task number", "give one such as TASK=3")
     return show(options)
 
 

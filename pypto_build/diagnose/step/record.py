@@ -161,7 +161,7 @@ def compile_kernel(source: Path, core_type: str, platform: str, library: Path) -
     try:
         kernel = instrument(read_source(source))
     except (Unparseable, NestedTooDeeply):
-        raise ArtifactError(source, "is not read as C++", kind="build_error") from None
+        raise ArtifactError(source, "cannot be parsed as C++", kind="build_error") from None
     library.parent.mkdir(parents=True, exist_ok=True)
     source_of_steps = library.with_suffix(".cpp")
     source_of_steps.write_text(f'#line 1 "{source}"\n{kernel.text}', encoding="utf-8")
@@ -179,7 +179,7 @@ def compile_kernel(source: Path, core_type: str, platform: str, library: Path) -
     process = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
     if process.returncode:
         reason = next((line for line in process.stderr.splitlines() if "error:" in line), process.stderr.strip()[:200])
-        raise ArtifactError(source, f"cannot be compiled to tell its variables: {reason}", kind="build_error")
+        raise ArtifactError(source, f"cannot be compiled to record its variables: {reason}", kind="build_error")
     return kernel
 
 

@@ -459,7 +459,9 @@ class Session:
     def _writer(self, name: str) -> int:
         """The next step that writes a tile, from here on; the first one where none does."""
         if name not in self.now.variable_events:
-            raise ArtifactError("", f"'{name}' is no instruction, line or variable here", "such as 69, TADD#4 or v17")
+            raise ArtifactError(
+                "", f"'{name}' is not an instruction, line or variable here", "write one such as 69, TADD#4 or v17"
+            )
         writers = [step.number for step in self.now.steps if self._writes(step, name)]
         if not writers:
             raise ArtifactError("", f"nothing writes '{name}'", "name a tile")

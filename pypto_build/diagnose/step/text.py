@@ -306,7 +306,7 @@ def _shown(session: Session, name: str, before: bool) -> tuple[str, Contents]:
     names = [*now.variable_events, *(argument.name for argument in session.recording.arguments.values())]
     names_of_call = ", ".join(dict.fromkeys(names)) or "none"
     hint = "it has no value yet" if name in now.variable_events else f"there are {names_of_call}"
-    raise ArtifactError("", f"'{name}' is no tile, tensor or scalar here", hint)
+    raise ArtifactError("", f"'{name}' is not a tile, tensor or scalar here", hint)
 
 
 def matrix_lines(now: Stepped, contents: Contents, part: str | None = None) -> Iterator[str]:
@@ -351,16 +351,16 @@ def _part(part: str | None, shape: tuple[int, ...], wrong: Array) -> tuple[range
         return range(row, min(row + _ROWS, shape[0])), range(col, min(col + _COLS, shape[1]))
     words = [word.strip() for word in part.split(",")]
     if len(words) != 2:
-        raise ArtifactError("", f"[{part}] is no part of a matrix", "give rows and columns: [3, 0:8]")
+        raise ArtifactError("", f"[{part}] does not select a part of a matrix", "give rows and columns: [3, 0:8]")
     ranges = []
     for word, extent in zip(words, shape, strict=True):
         match = re.fullmatch(r"(\d{0,9})(?:(:)(\d{0,9}))?", word)
         if match is None or not word:
-            raise ArtifactError("", f"[{part}]: '{word}' is no index and no range", "I or I:J")
+            raise ArtifactError("", f"[{part}]: '{word}' is neither an index nor a range", "write I or I:J")
         first = int(match[1] or 0)
         last = int(match[3] or extent) if match[2] else first + 1
         if not 0 <= first < last <= extent:
-            raise ArtifactError("", f"[{part}]: {word} is outside of 0 to {extent - 1}", "name less")
+            raise ArtifactError("", f"[{part}]: {word} is outside of 0 to {extent - 1}", "name a smaller range")
         ranges.append(range(first, last))
     return ranges[0], ranges[1]
 

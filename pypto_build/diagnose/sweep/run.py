@@ -194,10 +194,10 @@ def seeds_of(text: str) -> list[int]:
     for part in text.split(","):
         match = _SEEDS.match(part.strip())
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise ArtifactError(f"SEEDS={text}", "is no range of seeds", "give 1-200, or several with commas")
+            raise ArtifactError(f"SEEDS={text}", "is not a range of seeds", "give 1-200, or several with commas")
         first, last = int(match[1]), int(match[2] or match[1])
         if last - first >= _MOST_SEEDS:
-            raise ArtifactError(f"SEEDS={text}", f"are more than {_MOST_SEEDS:,}", "give fewer")
+            raise ArtifactError(f"SEEDS={text}", f"names more than {_MOST_SEEDS:,}", "give fewer")
         seeds += range(first, last + 1)
     return list(dict.fromkeys(seeds))
 
@@ -210,7 +210,9 @@ def kinds_of(text: str) -> list[str]:
     for name in names:
         if name not in GROUPS and name not in every:
             raise ArtifactError(
-                f"VALUES={text}", f"'{name}' is no kind of values", f"one of {', '.join(GROUPS)}; or {', '.join(every)}"
+                f"VALUES={text}",
+                f"'{name}' is not a kind of values",
+                f"one of {', '.join(GROUPS)}; or {', '.join(every)}",
             )
         chosen += GROUPS.get(name, (name,))
     chosen = list(dict.fromkeys(chosen))
@@ -234,7 +236,9 @@ def sizes_of(text: str, symbols_of_run: Sequence[Symbol]) -> list[tuple[int, ...
         words = part.strip().split("x")
         if len(words) != len(symbols_of_run) or not all(word.isdecimal() and 0 < len(word) < 10 for word in words):
             named = "x".join(symbol.name for symbol in symbols_of_run)
-            raise ArtifactError(f"SHAPES={text}", f"'{part}' is no size for {named}", "give 1,7,64, or 1x16,7x32; auto")
+            raise ArtifactError(
+                f"SHAPES={text}", f"'{part}' is not a size for {named}", "give 1,7,64, or 1x16,7x32; auto"
+            )
         sizes.append(tuple(map(int, words)))
     return list(dict.fromkeys(sizes))
 
@@ -262,7 +266,7 @@ def chosen_of(text: str, every: Sequence[SweepCase]) -> list[SweepCase]:
     match = _SEEDS.match(text)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 1 <= first <= last <= len(every):
-        raise ArtifactError(f"CASES={text}", f"is no range of 1-{len(every)}", "give 51-100, or 17")
+        raise ArtifactError(f"CASES={text}", f"is not a range of 1-{len(every)}", "give 51-100, or 17")
     return list(every[first - 1 : last])
 
 
@@ -283,8 +287,8 @@ def _bound(tensor: TensorArg, case: SweepCase, sizes: dict[tuple[str, int], int]
         values = make(case.kind, case.seed, tensor.name, tensor.dtype, shape)
         return replace(tensor, shape=shape, initial=values, golden=None)
     if shape != tensor.shape:
-        what = f"'{tensor.name}' holds whole numbers and has a dynamic size"
-        raise ArtifactError("SHAPES=", f"{what}: what should be in it is not known", "sweep without SHAPES=")
+        what = f"'{tensor.name}' has integers and a dynamic size"
+        raise ArtifactError("SHAPES=", f"{what}, so its values at another size are unknown", "sweep without SHAPES=")
     return replace(tensor, golden=None)
 
 

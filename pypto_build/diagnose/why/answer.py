@@ -308,7 +308,7 @@ def forward(options: argparse.Namespace) -> Forward:
     launch, checked = _launched(options)
     names = [tensor.name for tensor in launch.binding.tensors]
     if options.source not in names:
-        raise ArtifactError("", f"FROM={options.source} is no tensor of the program", f"it has {', '.join(names)}")
+        raise ArtifactError("", f"FROM={options.source} is not a tensor of the program", f"it has {', '.join(names)}")
     number = names.index(options.source)
     chosen = elements(options.at, launch.binding.tensors[number].shape)
     text = in_child(lambda: _forward_in_child(launch, checked, number, chosen), Progress(), options.timeout)
@@ -372,7 +372,7 @@ def _output(launch: Launch, name: str | None) -> int:
     number = next((i for i, tensor in enumerate(tensors) if tensor.name == name), None)
     if number is None or number not in outputs:
         names = ", ".join(tensors[i].name for i in outputs) or "none"
-        raise ArtifactError("", f"OUT={name or ''} is no output of the program", f"it has {names}")
+        raise ArtifactError("", f"OUT={name or ''} is not an output of the program", f"it has {names}")
     return number
 
 
@@ -389,7 +389,7 @@ def elements(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
             first = int(low) if low or not colon else 0
             last = (int(high) if high else extent) if colon else first + 1
         except ValueError:
-            raise ArtifactError("", f"AT={text}: '{part}' is no index and no range", "I or I:J") from None
+            raise ArtifactError("", f"AT={text}: '{part}' is neither an index nor a range", "write I or I:J") from None
         if not 0 <= first < last <= extent:
             raise ArtifactError("", f"AT={text}: {part} is outside of 0 to {extent - 1}", f"the shape is {list(shape)}")
         ranges.append(slice(first, last))
