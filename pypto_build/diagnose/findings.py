@@ -18,6 +18,7 @@ import msgspec
 from pypto_build import __version__, terminal
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.files import decode_json, from_here, read_bytes, write_bytes
+from pypto_build.facts.findings import RULES
 
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
@@ -129,7 +130,7 @@ def as_sarif(report: Report, root: Path) -> bytes:
             "driver": {
                 "name": f"pypto-build {report.tool}",
                 "version": __version__,
-                "rules": [{"id": r} for r in rules],
+                "rules": [_sarif_rule(rule) for rule in rules],
             }
         },
         "originalUriBaseIds": {"ARTIFACT": {"uri": root.resolve().as_uri() + "/"}},
@@ -138,6 +139,11 @@ def as_sarif(report: Report, root: Path) -> bytes:
     }
     document = {"$schema": _SARIF, "version": "2.1.0", "runs": [run]}
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def _sarif_rule(rule: str) -> dict[str, object]:
+    meaning = RULES.get(rule)
+    return {"id": rule, "shortDescription": {"text": meaning}} if meaning else {"id": rule}
 
 
 def _sarif_result(finding: Finding) -> dict[str, object]:
