@@ -16,10 +16,17 @@ TABLE = Path(__file__).with_name("messages.txt")
 #: Rooms whose messages are in the table.
 ROOMS = (
     *("rules", "farm", "device", "client", "toolchain", "artifact", "compiler", "pto"),
-    *("replay", "interop", "proof", "resident"),
+    *("replay", "interop", "proof", "resident", "diagnose", "editor"),
 )
 #: Calls whose first text is shown to a user, besides those that raise.
-_SHOWN = frozenset({"error", "warn", "note", "detail", "print", "fail", "refuse", "OptionError", "BuildFailure"})
+_SHOWN = frozenset(
+    {
+        *("error", "warn", "note", "detail", "print", "fail", "refuse", "OptionError", "BuildFailure"),
+        *("Finding", "Related", "Wrong", "in_kernel", "in_orchestration", "in_manifest", "_found", "_finding"),
+    }
+)
+#: Arguments and variables that hold a part of a message.
+_PARTS = frozenset({"message", "hint", "says", "what", "detail"})
 #: What programmers alone meet.
 _INTERNAL = frozenset({"AssertionError", "NotImplementedError", "KeyError", "TypeError", "StopIteration"})
 
@@ -42,13 +49,18 @@ def text_of(node: ast.expr) -> str | None:
 def messages_of(tree: ast.Module) -> Iterator[str]:
     """Yield the messages of a module; the parts of one are joined as they are printed."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(isinstance(one, ast.Name) and one.id in _PARTS for one in node.targets):
+            text = " ".join((text_of(node.value) or "").split())
+            if " " in text:
+                yield text
         call = node.exc if isinstance(node, ast.Raise) else node
         if not isinstance(call, ast.Call):
             continue
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         if name in _INTERNAL or not (isinstance(node, ast.Raise) or name in _SHOWN):
             continue
-        texts = [text_of(argument) or "{…}" for argument in call.args]
+        arguments = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg in _PARTS)]
+        texts = [text_of(one) or "{…}" for one in arguments if not (isinstance(one, ast.Constant) and one.value == "")]
         text = " ".join("; ".join(texts).split())
         if " " in text.replace("{…}; ", "").replace("; {…}", ""):
             yield text

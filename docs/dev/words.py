@@ -17,7 +17,7 @@ GENERATED = frozenset(
     f"lookup/{name}.md"
     for name in (
         *("agreement", "attributes", "device-rules", "hangs", "instructions"),
-        *("options", "results", "rules", "verbs"),
+        *("findings", "options", "records", "results", "rules", "verbs"),
     )
 )
 MOST_WORDS, MOST_WORDS_OF_A_RECIPE, MOST_WORDS_OF_A_SENTENCE, LEAST_EASE = 30_000, 400, 25, 50.0

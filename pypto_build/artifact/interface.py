@@ -288,7 +288,7 @@ def _param_fault(params: Sequence[Param]) -> str:
         if param.dtype is not None and param.dtype not in ITEMSIZE:
             return f"{field}.dtype: unknown {param.dtype!r}"
         if param.shape is not None and not fits_memory(param.shape):
-            return f"{field}.shape: {list(param.shape)} fits no memory"
+            return f"{field}.shape: {list(param.shape)} does not fit into memory"
     names = [param.name for param in params]
     twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
     return "" if twice is None else f"params: {twice!r} is there twice"

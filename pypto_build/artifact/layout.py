@@ -71,7 +71,7 @@ def read_params(path: Path, documents: Sequence[ParamDocument]) -> tuple[MetaPar
                 path, f"params[{position}].direction: unknown {param.direction!r}", "one of In, Out, InOut"
             ) from None
         if param.shape is not None and not fits_memory(param.shape):
-            raise ArtifactError(path, f"params[{position}].shape: {param.shape} fits no memory", _WAY_OUT)
+            raise ArtifactError(path, f"params[{position}].shape: {param.shape} does not fit into memory", _WAY_OUT)
         shape = None if param.shape is None else tuple(param.shape)
         params.append(MetaParam(param.name, direction, shape, torch_name(param.dtype), param.kind))
     return tuple(params)

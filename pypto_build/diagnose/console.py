@@ -132,21 +132,21 @@ def command(
         @wraps(body)
         def main(argv: Sequence[str] | None = None) -> int:
             words = list(sys.argv[1:] if argv is None else argv)
-            options = parser()
+            flags = parser()
             for add in more:
-                add(options)
-            given = options.parse_args(words, argparse.Namespace(words=words))
-            return run(name, lambda: body(given))
+                add(flags)
+            options = flags.parse_args(words, argparse.Namespace(words=words))
+            return run(name, lambda: body(options))
 
         return main
 
     return decorate
 
 
-def one_of(option: str, value: str, known: Sequence[str]) -> None:
+def one_of(option: str, value: str, choices: Sequence[str]) -> None:
     """Raise a usage error if this tool does not accept the value of the option."""
-    if value not in known:
-        raise ArtifactError(f"{option}={value}", "is for another tool", f"here it is {', '.join(known)}")
+    if value not in choices:
+        raise ArtifactError(f"{option}={value}", "is not supported by this tool", f"use {' or '.join(choices)}")
 
 
 def require_one_rank(rank: str) -> None:
@@ -196,7 +196,7 @@ def progress(
     rest. Where output is piped, a line every ten seconds does.
     """
     done, began = 0, clock()
-    said = began
+    printed_at = began
 
     def line() -> str:
         left = (clock() - began) / done * (total - done) if done else 0.0
@@ -206,6 +206,6 @@ def progress(
         for item in items:
             yield item
             done += 1
-            if not shown and done < total and clock() - said >= _EVERY_S:
-                said = clock()
+            if not shown and done < total and clock() - printed_at >= _EVERY_S:
+                printed_at = clock()
                 print(line(), file=sys.stderr, flush=True)

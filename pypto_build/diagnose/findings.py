@@ -18,6 +18,7 @@ import msgspec
 from pypto_build import __version__, terminal
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.files import decode_json, from_here, read_bytes, write_bytes
+from pypto_build.facts.findings import RULES
 
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
@@ -118,7 +119,7 @@ def read_report(path: Path) -> Report:
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "run the tool again") from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is no list of findings: {error}", "run the tool again") from None
+        raise ArtifactError(path, f"is not a list of findings: {error}", "run the tool again") from None
 
 
 def as_sarif(report: Report, root: Path) -> bytes:
@@ -129,7 +130,7 @@ def as_sarif(report: Report, root: Path) -> bytes:
             "driver": {
                 "name": f"pypto-build {report.tool}",
                 "version": __version__,
-                "rules": [{"id": r} for r in rules],
+                "rules": [_sarif_rule(rule) for rule in rules],
             }
         },
         "originalUriBaseIds": {"ARTIFACT": {"uri": root.resolve().as_uri() + "/"}},
@@ -138,6 +139,11 @@ def as_sarif(report: Report, root: Path) -> bytes:
     }
     document = {"$schema": _SARIF, "version": "2.1.0", "runs": [run]}
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
+def _sarif_rule(rule: str) -> dict[str, object]:
+    meaning = RULES.get(rule)
+    return {"id": rule, "shortDescription": {"text": meaning}} if meaning else {"id": rule}
 
 
 def _sarif_result(finding: Finding) -> dict[str, object]:
@@ -182,9 +188,9 @@ def below(finding: Finding, root: PurePosixPath) -> Finding:
 
 
 def deliver(
-    tool: str, artifact: Path, findings: Iterable[Finding], given: argparse.Namespace, build_dir: Path | None = None
+    tool: str, artifact: Path, findings: Iterable[Finding], options: argparse.Namespace, build_dir: Path | None = None
 ) -> int:
-    """Print the findings, write the files that ``given`` names, and keep them in ``build_dir`` for the report.
+    """Print the findings, write the files that ``options`` names, and keep them in ``build_dir`` for the report.
 
     Returns the exit status: 1 if there is an error or a warning, else 0.
     """
@@ -193,9 +199,9 @@ def deliver(
     for finding in ordered:
         terminal.say(*finding.lines)
     terminal.say(f"[{tool}] {artifact.name}: {summary(ordered)}")
-    if given.json:
-        write_bytes(given.json, as_json(report))
-    keep(report, artifact, build_dir, given.sarif)
+    if options.json:
+        write_bytes(options.json, as_json(report))
+    keep(report, artifact, build_dir, options.sarif)
     return int(any(finding.level != "note" for finding in ordered))
 
 

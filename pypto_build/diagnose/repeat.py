@@ -29,8 +29,8 @@ class Repeat:
         """`scons replay JIT=… PLATFORM=… …`, with the options that `verb` takes."""
         # A tool that makes runs of its own takes some of them; what looks at a replay takes all.
         taken = {name for name, option in RUN_OPTIONS.items() if verb in option.verbs} or PASSED_ON.keys()
-        given = [assignment for assignment in self.assignments if assignment.partition("=")[0] in taken]
-        return shlex.join(["scons", verb, f"JIT={artifact}", f"PLATFORM={platform}", *given])
+        assignments = [assignment for assignment in self.assignments if assignment.partition("=")[0] in taken]
+        return shlex.join(["scons", verb, f"JIT={artifact}", f"PLATFORM={platform}", *assignments])
 
     def direct(self, artifact: Path, platform: str, build_dir: Path, embedded: str, chips: Sequence[str] = ()) -> str:
         """The replay tool itself, on what is built; `chips` are where the programs of a distributed artifact are."""

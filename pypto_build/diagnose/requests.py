@@ -20,37 +20,37 @@ if TYPE_CHECKING:
     from pypto_build.replay.chips.engine import ChipsEngine
 
 
-def engine_of(given: argparse.Namespace, variant: str = "", reference: bool = False) -> ChipsEngine:
+def engine_of(options: argparse.Namespace, variant: str = "", reference: bool = False) -> ChipsEngine:
     """Return the engine that runs a distributed artifact, by PyTorch if `reference` is set.
 
     Raises `ArtifactError` for a flag without a name.
     """
     from pypto_build.replay.chips.engine import ChipsEngine
 
-    world = int(given.world or 0)
+    world = int(options.world or 0)
     return ChipsEngine(
-        read_chips(given.chip), world, variant, reference, devices=read_devices(given.devices or "", world)
+        read_chips(options.chip), world, variant, reference, devices=read_devices(options.devices or "", world)
     )
 
 
-def request_of(given: argparse.Namespace, results: Path) -> Request:
+def request_of(options: argparse.Namespace, results: Path) -> Request:
     """A run of what the flags of `console.add_run_options` name, and `--seed`. No golden is made for it.
 
     With `--chip`, the chip programs have their own binaries, in directories named as that of `--binaries`.
     """
-    binaries: Path | None = given.binaries
-    chips = getattr(given, "chip", [])
+    binaries: Path | None = options.binaries
+    chips = getattr(options, "chip", [])
     return Request(
-        artifact_dir=given.artifact,
-        build_dir=given.build_dir,
+        artifact_dir=options.artifact,
+        build_dir=options.build_dir,
         binaries=None if chips else binaries,
-        engine=engine_of(given, binaries.name if binaries else "") if chips else None,
+        engine=engine_of(options, binaries.name if binaries else "") if chips else None,
         results=results,
-        embedded=given.embedded,
-        platform=given.platform,
-        data=given.data,
-        seed=given.seed,
-        timeout_s=given.timeout,
+        embedded=options.embedded,
+        platform=options.platform,
+        data=options.data,
+        seed=options.seed,
+        timeout_s=options.timeout,
         all_goldens=False,
     )
 

@@ -9,4 +9,4 @@ from collections.abc import Mapping
 def fill(template: str, parts: Mapping[str, str]) -> str:
     """Return ``template`` with a part for each mark. A mark within a part stays as it is."""
     marks = "|".join(map(re.escape, parts))
-    return re.sub(marks, lambda found: parts[found[0]], template)
+    return re.sub(marks, lambda mark: parts[mark[0]], template)

@@ -194,7 +194,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve on standard input and output until the client closes them."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words:
-        print(f"pypto-build mcp: takes no arguments; it was given {words[0]!r}", file=sys.stderr)
+        print(f"pypto-build mcp: takes no arguments, but was given {words[0]!r}", file=sys.stderr)
         return 2
     anyio.run(_serve)
     return 0

@@ -177,7 +177,10 @@ class BoundedInput:
             header = _HEADER.search(line)
             if header and (len(header[1]) > _DIGITS or int(header[1]) > LARGEST):
                 size = header[1][:_DIGITS].decode()
-                print(f"pypto-build lsp: a message of {size} bytes is left out: {LARGEST} are read", file=sys.stderr)
+                print(
+                    f"pypto-build lsp: a message of {size} bytes is skipped: the limit is {LARGEST} are read",
+                    file=sys.stderr,
+                )
                 self._leaves_out = True
             elif not self._leaves_out:
                 return line

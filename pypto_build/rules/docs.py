@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+from pypto_build.facts import findings, records
 from pypto_build.facts.options import GROUP, OPTIONS, Group
 from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo, OutputResult, Verdict
 from pypto_build.rules.machinery.attributes import Rule
@@ -265,8 +266,54 @@ def results_page() -> str:
     return "\n".join(lines)
 
 
+def findings_page() -> str:
+    """Return the page on the rules of findings."""
+    lines = [
+        "# Findings",
+        "",
+        "Every instrument reports findings in the same form: `file:line: error: what is wrong [rule]`. Below it stand",
+        "evidence, `do:` with what to do, and `edit` with an edit that applies. The exit status is 1 if there is an error or a",
+        "warning. `JSON=` and `SARIF=` write the findings. `OUT/findings/` keeps them for the report.",
+        "",
+    ]
+    for title, rows in findings.SECTIONS.items():
+        lines += [f"## {title}", "", "| rule | says |", "|---|---|"]
+        lines += [*(f"| `{rule}` | {meaning} |" for rule, meaning in rows.items()), ""]
+    lines += [
+        "`scons hang` uses the names of [hangs](hangs.md) and of the runtime's error codes, such as `hang/crash`.",
+        "`rules/` has the [rules of the device](device-rules.md).",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def records_page() -> str:
+    """Return the page on the files that a run leaves."""
+    tool = "simpler's tool (`python -m simpler_setup.tools.…`)"
+    lines = [
+        "# What a run leaves",
+        "",
+        "OUT is `build/<platform>/<artifact>/`. Formats and names are simpler's, so its tools work on them. `scons dump`,",
+        "`deps` and `report` read the same files. No option here compiles a kernel again.",
+        "",
+        f"| option | file below `OUT/dfx_outputs/` | {tool} |",
+        "|---|---|---|",
+        *(f"| {row.option} | {row.files} | {row.reader} |" for row in records.FILES),
+        "",
+        *(f"- {note}" for note in records.NOTES),
+        "",
+    ]
+    for title, fields in records.FIELDS.values():
+        lines += [f"## {title}", "", "| field | holds |", "|---|---|"]
+        lines += [*(f"| `{name}` | {meaning} |" for name, meaning in fields.items()), ""]
+    return "\n".join(lines)
+
+
 #: The pages by name, below docs/lookup/.
-PAGES = {"rules": rules_page, "verbs": verbs_page, "options": options_page, "results": results_page}
+PAGES = {
+    **{"rules": rules_page, "verbs": verbs_page, "options": options_page, "results": results_page},
+    **{"findings": findings_page, "records": records_page},
+}
 
 
 def attributes_of_files() -> list[str]:

@@ -195,7 +195,7 @@ def is_task_id(number: int) -> bool:
 def task_id(number: int) -> str:
     """An id in words."""
     if not is_task_id(number):
-        return f"0x{number:x}, which is no task id"
+        return f"0x{number:x}, which is not a task id"
     return f"task id {number & 0xFFFFFFFF} of ring {number >> 32}"
 
 

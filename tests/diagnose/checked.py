@@ -17,12 +17,12 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "artifacts"
 
 
 def build_checked(artifact_dir: Path, out: Path, variant: Variant = CHECKED) -> None:
-    """What `scons build CHECK=1`, or MEMORY=weak, leaves."""
+    """Build the binaries of `scons build CHECK=1` or MEMORY=weak."""
     build_variant(artifact_dir, out, variant, "-O1")
 
 
 def build_variant(artifact_dir: Path, out: Path, variant: Variant, *flags: str) -> None:
-    """The binaries of a variant, and the interface."""
+    """Build the binaries of a variant, and the interface."""
     artifact = load_artifact(artifact_dir)
     compiler = find_compiler()
     of_core = {core: [*kernel_flags(compiler, PLATFORM, core), *variant.kernel_flags, *flags] for core in CORE_TYPES}
@@ -37,9 +37,9 @@ def build_variant(artifact_dir: Path, out: Path, variant: Variant, *flags: str) 
     (out / "interface.json").write_bytes(encode_interface(sign(artifact).interface))
 
 
-def copy_example(name: str, place: Path, edits: Iterable[tuple[str, str, str]] = ()) -> Path:
+def copy_example(name: str, directory: Path, edits: Iterable[tuple[str, str, str]] = ()) -> Path:
     """A copy of an example artifact, with some text replaced."""
-    copied = place / name
+    copied = directory / name
     shutil.copytree(EXAMPLES / name, copied)
     for file, old, new in edits:
         text = (copied / file).read_text()

@@ -69,13 +69,13 @@ def write_ranks(out: Path, hung: bool = False) -> Path:
     write_json(directory / "ranks.json", ranks_document(hung))
     for rank in (0, 1):
         for index in (0, 1):
-            place = directory / f"rank{rank}" / f"d{index}"
-            write_json(place / "dispatch_program.json", {"program": ("publish", "reduce")[index]})
+            dispatch = directory / f"rank{rank}" / f"d{index}"
+            write_json(dispatch / "dispatch_program.json", {"program": ("publish", "reduce")[index]})
             if not hung:
-                write_json(place / "messages.json", messages_document(rank, index))
+                write_json(dispatch / "messages.json", messages_document(rank, index))
                 begun = ((20, 9) if index == 0 else (5, 85))[rank]
                 end = begun + (40 if index == 0 else (300, 40)[rank])
-                write_json(place / "chip_swimlane_records.json", timeline_document(((0, 0, begun, end),), ("aiv",)))
+                write_json(dispatch / "chip_swimlane_records.json", timeline_document(((0, 0, begun, end),), ("aiv",)))
     return directory
 
 

@@ -136,6 +136,6 @@ def vector_dag_graph() -> dict[str, Any]:
 
 
 def write_vector_dag(records: Path) -> None:
-    """What a run of vector_dag with DEP_GEN=1 SWIMLANE=4 leaves in its directory of records."""
+    """Write the records of a run of vector_dag with DEP_GEN=1 SWIMLANE=4."""
     write_json(records / "deps.json", vector_dag_graph())
     write_json(records / "chip_swimlane_records.json", timeline_document(_DAG_ROWS, ("aiv", "aiv")))

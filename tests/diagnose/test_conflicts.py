@@ -1,4 +1,4 @@
-"""Buffers of one piece are looked at in a shorter way, which finds what the general way finds."""
+"""The shortcut for buffers of one piece finds the same conflicts as the general method."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def test_one_piece_as_many(seed: int) -> None:
     short = list(_in_one_piece(record, order, chosen, pairs))
     general = Frontier(record, order, 1)
     piece = np.zeros(1, np.int64)
-    found = [(earlier, region) for region in chosen for earlier, _ in general.access(region, piece)]
-    assert sorted(short) == sorted(found)
+    general_pairs = [(earlier, region) for region in chosen for earlier, _ in general.access(region, piece)]
+    assert sorted(short) == sorted(general_pairs)
     assert pairs == general.pairs

@@ -101,9 +101,9 @@ def test_a_wrong_result_is_neither() -> None:
     assert judgement.nearest == (
         "1 of 256 elements differ from 'begins with C, each step rounded' by up to 4 of the last place"
     )
-    told = list(lines_of(results(), [judgement]))
-    assert told[0] == f"accumulate_from_c  differs  neither: {judgement.nearest}"
-    assert told[-1] == "[conformance] of a2a3: 0 recognised, 1 neither"
+    lines = list(lines_of(results(), [judgement]))
+    assert lines[0] == f"accumulate_from_c  differs  neither: {judgement.nearest}"
+    assert lines[-1] == "[conformance] of a2a3: 0 recognised, 1 neither"
 
 
 def test_an_error_is_told_by_its_size() -> None:
@@ -130,11 +130,11 @@ def test_a_file_comes_back_as_it_was_sent(tmp_path: Path, capsys: pytest.Capture
 
 
 WRONG = {
-    "no JSON": (b"{", "is no file of results: Input data was truncated; name results.json of a kit"),
+    "no JSON": (b"{", "is not a file of results: Input data was truncated; name results.json of a kit"),
     "another edition": (
         write_results(Results("0" * 16, "a2a3", {})),
-        "is of another edition of the kit; read it with the version of pypto-build that wrote the kit, or write and "
-        "run the kit anew",
+        "belongs to another version of the kit; read it with the version of pypto-build that wrote the kit, or write "
+        "and run the kit anew",
     ),
     "no digits": (
         write_results(results(root=GivenOutput("float32", "xy"))),
@@ -142,7 +142,7 @@ WRONG = {
     ),
     "no question": (
         write_results(results(nothing=GivenOutput("float32", ""))),
-        "has results of 'nothing', which is no question of the kit; send the file again",
+        "has results of 'nothing', which the kit does not ask for; send the file again",
     ),
     "of another size": (
         write_results(results(root=GivenOutput("float32", "00"))),
@@ -155,9 +155,9 @@ WRONG = {
 def test_files_that_are_none(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.json").write_bytes(WRONG[case][0])
     assert main(["--read", str(tmp_path / "x.json")]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.replace(f"{tmp_path}/x.json: ", "") == f"conformance: {WRONG[case][1]}\n"
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.replace(f"{tmp_path}/x.json: ", "") == f"conformance: {WRONG[case][1]}\n"
 
 
 def test_directories_that_hold_no_one_run(tmp_path: Path) -> None:
@@ -173,18 +173,18 @@ def test_directories_that_hold_no_one_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words,told",
+    "words,message",
     [
-        ([], "conformance: name a directory for the kit; or what to read, with --read"),
+        ([], "conformance: DIR is missing; name a directory for the kit, or read results with --read"),
         (["x", "--bogus"], "conformance: --bogus: no such flag; see pypto-build conformance --help"),
         (["x", "more"], "conformance: more: is no NAME=value; see pypto-build conformance --help"),
-        (["x", "--read", "y"], "conformance: --read reads what there is; leave out DIR and --run"),
+        (["x", "--read", "y"], "conformance: --read only reads results; leave out DIR and --run"),
     ],
 )
-def test_wrong_command_lines(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_command_lines(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with contextlib.suppress(SystemExit):
         assert main(words) == 2
-    assert capsys.readouterr().err == f"{told}\n"
+    assert capsys.readouterr().err == f"{message}\n"
 
 
 # --- what is written, and the whole way
@@ -215,7 +215,7 @@ def test_it_is_written_again_without_a_change_and_beside_nothing_else(kit: Path,
     write_kit(kit, "a2a3")
     assert {path: path.read_bytes() for path in kit.rglob("*") if path.is_file()} == before
     (tmp_path / "_jit_mine").mkdir()
-    with pytest.raises(ArtifactError, match=r"holds artifacts that are none of the kit's: _jit_mine; name a new dir"):
+    with pytest.raises(ArtifactError, match=r"holds '_jit_mine', which is not part of the kit; name a new dir"):
         write_kit(tmp_path, "a2a3")
 
 
@@ -248,7 +248,7 @@ def test_each_setting_is_recognised_and_none_is_shown_for_another(kit: Path) -> 
     project = Project(kit.parent)
     out = project.root / "build" / "a2a3sim" / "_jit_conformance_products"
     names = ("accumulate_from_c", "product_order", "float_products")
-    found = []
+    recognised = []
     for numerics, is_cached in ((FAST, False), (SIMULATOR, False), (FAST, True)):
         run = project.cli("replay", "kit/_jit_conformance_products", f"NUMERICS={numerics}")
         assert run.status == 0, run.output
@@ -256,9 +256,9 @@ def test_each_setting_is_recognised_and_none_is_shown_for_another(kit: Path) -> 
         read = collect(project.root / "build")
         judgements = judge(read)
         assert list(lines_of(read, judgements))[-1] == ("[conformance] of a2a3sim: 3 recognised, 0 neither, 24 not run")
-        found.append([each.fits[0] for each in judgements if each.question.name in names])
+        recognised.append([each.fits[0] for each in judgements if each.question.name in names])
     as_it_is = [QUESTIONS[name].here for name in names]
-    assert found == [as_it_is, ["adds C at the end", *as_it_is[1:]], as_it_is]
+    assert recognised == [as_it_is, ["adds C at the end", *as_it_is[1:]], as_it_is]
     assert (out / "simulator" / "kernels" / "aic" / "accumulate.so").is_file()
     path = out / "actual" / "accumulate_from_c.pt"
     tensor = read_pt(path)

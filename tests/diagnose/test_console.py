@@ -1,4 +1,4 @@
-"""What the instruments have in common on a terminal and off it."""
+"""Console output that all instruments share, on a terminal and off it."""
 
 from __future__ import annotations
 
@@ -42,22 +42,24 @@ def test_piped_progress_counts_and_estimates_every_ten_seconds(capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    ("error", "status", "message"),
     [
         (ArtifactError("a.cpp:3", "is wrong", "write it again"), 2, "tool: a.cpp:3: is wrong; write it again\n"),
         (PermissionError(13, "Permission denied", "x.json"), 2, "tool: x.json: Permission denied\n"),
         (KeyboardInterrupt(), 130, ""),
     ],
 )
-def test_errors_are_one_line(error: BaseException, status: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_one_line(
+    error: BaseException, status: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_tool("tool", lambda: _fail(error)) == status
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == message
 
 
 def test_values_of_other_tools() -> None:
     with pytest.raises(ArtifactError) as caught:
         one_of("EXPORT", "npy", ("dot", "html"))
-    assert str(caught.value) == "EXPORT=npy: is for another tool; here it is dot, html"
+    assert str(caught.value) == "EXPORT=npy: is not supported by this tool; use dot or html"
 
 
 def test_columns() -> None:

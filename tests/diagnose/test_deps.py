@@ -215,7 +215,7 @@ def test_first_forms_of_the_graph(tmp_path: Path, document: dict[str, object], t
     ("text", "message"),
     [
         ("{", "is not JSON: .*; the run that wrote it did not finish; run again with DEP_GEN=1"),
-        ("[]", r"is no task graph: it has no edges\[\]; run again with DEP_GEN=1"),
+        ("[]", r"is not a task graph: it has no edges\[\]; run again with DEP_GEN=1"),
         ('{"edges": [{"pred": "1"}]}', r"edges\[0\]: succ is missing; run again with DEP_GEN=1"),
         ('{"edges": [[1, 2], [2, 1]]}', r"its edges form a cycle through task 0 \(0:1\); run again with DEP_GEN=1"),
     ],
@@ -230,7 +230,7 @@ def test_damaged_graphs(tmp_path: Path, text: str, message: str) -> None:
 def test_a_damaged_timeline(tmp_path: Path) -> None:
     path = write_json(tmp_path / "t.json", {"metadata": {}})
     with pytest.raises(
-        ArtifactError, match=r"t.json: is no timeline: clock_freq_hz is missing; run again with SWIMLANE=4"
+        ArtifactError, match=r"t.json: is not a timeline: clock_freq_hz is missing; run again with SWIMLANE=4"
     ):
         read_timeline(path)
 

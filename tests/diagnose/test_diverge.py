@@ -82,15 +82,15 @@ def test_planted_bug(seed: Seed, clean: Path, tmp_path: Path, capfd: pytest.Capt
     artifact = tmp_path / "_jit_seeded"
     plant(seed, clean, artifact)
     status, findings = diverge(artifact, tmp_path / "out")
-    found, text = findings[0], "\n".join(findings[0].lines)
+    finding, text = findings[0], "\n".join(findings[0].lines)
     line = next(n for n, t in enumerate((artifact / seed.file).read_text().splitlines(), 1) if seed.at in t)
-    assert (status, found.rule, found.tasks, found.kernel) == (1, seed.rule, (seed.task,), seed.kernel)
-    assert (found.path, found.line) == (seed.file, line), text
+    assert (status, finding.rule, finding.tasks, finding.kernel) == (1, seed.rule, (seed.task,), seed.kernel)
+    assert (finding.path, finding.line) == (seed.file, line), text
     assert seed.says in text
     if seed.rule == KERNEL:
-        module = artifact / found.related[0].path
-        assert found.related[0].message == seed.operation
-        assert seed.operation in module.read_text().splitlines()[found.related[0].line - 1]
+        module = artifact / finding.related[0].path
+        assert finding.related[0].message == seed.operation
+        assert seed.operation in module.read_text().splitlines()[finding.related[0].line - 1]
 
 
 def test_without_its_program_an_artifact_is_only_compared_with_the_golden(clean: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ ARTIFACT = Path(__file__).parents[2] / "examples" / "artifacts" / "_jit_vector_d
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """What was built, with a dump of all arguments of a run."""
+    """Build an artifact and dump all arguments of a run."""
     out = tmp_path / "out"
     build_artifact(ARTIFACT, out)
     assert replay(Request(ARTIFACT, out, embedded_module(), options={"dump_args": 2}), None).status == "pass"
@@ -51,10 +51,10 @@ def test_a_task_that_wrote_something_else(recorded: Path) -> None:
     entry = change(recorded.parent / "dump", 1, "after", 130, 1234.5)
     status, findings = against(recorded)
     assert (status, len(findings)) == (1, 1)
-    found = findings[0]
-    assert found.rule == "diverge/kernel"
-    assert found.tasks == (1,)
-    text = "\n".join(found.lines)
+    finding = findings[0]
+    assert finding.rule == "diverge/kernel"
+    assert finding.tasks == (1,)
+    text = "\n".join(finding.lines)
     assert f"argument {entry['arg_index']} " in text
     assert "1 of 16384 elements differ, first at (1, 2)" in text
     assert "1234.5" in text
@@ -64,5 +64,5 @@ def test_no_dump(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [str(ARTIFACT), "--platform", "a2a3sim", "--build-dir", str(recorded), "--embedded", str(embedded_module())]
     assert main([*words, "--against", str(recorded)]) == 2
     assert capsys.readouterr().err == (
-        f"diverge: --against {recorded}: holds no dump of arguments; record one with DUMP=2\n"
+        f"diverge: AGAINST={recorded}: holds no dump of arguments; record one with DUMP=2\n"
     )

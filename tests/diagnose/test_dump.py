@@ -19,16 +19,16 @@ from tests.diagnose.runs import RING1, dumped, scalar, write_dump, write_json
 _X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def _two_tasks(place: Path) -> Path:
-    write_json(place / "name_map_case.json", {"level": 2, "callable_id_to_name": {"0": "add", "1": "mul"}})
+def _two_tasks(directory: Path) -> Path:
+    write_json(directory / "name_map_case.json", {"level": 2, "callable_id_to_name": {"0": "add", "1": "mul"}})
     entries = [
         dumped(RING1, 0, _X),
         dumped(RING1, 1, _X + 1, role="output"),
         dumped(RING1 + 1, 0, _X + 1, func_id=1),
         scalar(RING1 + 1, 1, 2.5, func_id=1),
     ]
-    write_dump(place, entries)
-    return place
+    write_dump(directory, entries)
+    return directory
 
 
 def _run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
@@ -71,9 +71,9 @@ def test_selection(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: li
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--task", "7"], "TASK=7: no such task; tasks are numbered 0 to 1; 'ring:count' and 0x… name one by its id"),
+        (["--task", "7"], "TASK=7: no such task; tasks are numbered 0 to 1; 'ring:count' or 0x… also name a task"),
         (["--kernel", "sub"], "KERNEL=sub: no dumped task runs it; dumped: add, mul"),
-        (["--arg", "z"], "ARG=z: no dumped argument is called that; dumped: 0, 1"),
+        (["--arg", "z"], "ARG=z: no dumped argument has this name; dumped: 0, 1"),
     ],
 )
 def test_what_is_not_there_is_said(
@@ -124,21 +124,21 @@ def test_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str) 
 
 def test_exports_stay_where_they_belong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Names come with the records, which may be anybody's."""
-    place = _two_tasks(tmp_path)
-    write_json(place / "name_map_case.json", {"callable_id_to_name": {"0": "add", "1": "../../mul x"}})
-    _, out, _ = _run(capsys, place, "--task", "1", "--export", "npy", "--output", tmp_path / "e")
+    directory = _two_tasks(tmp_path)
+    write_json(directory / "name_map_case.json", {"callable_id_to_name": {"0": "add", "1": "../../mul x"}})
+    _, out, _ = _run(capsys, directory, "--task", "1", "--export", "npy", "--output", tmp_path / "e")
     assert Path(out.strip()) == tmp_path / "e" / "task1_.._.._mul_x_0_before.npy"
 
 
 def test_comparison_with_a_torch_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = _two_tasks(tmp_path)
+    directory = _two_tasks(tmp_path)
     other = _X + 1
     write_pt(tmp_path / "same.pt", "float32", (2, 3), other.tobytes())
     other[1, 2] = 9
     write_pt(tmp_path / "other.pt", "float32", (6,), other.tobytes())
-    status, out, _ = _run(capsys, place, "--task", "0", "--arg", "1", "--against", tmp_path / "same.pt")
+    status, out, _ = _run(capsys, directory, "--task", "0", "--arg", "1", "--against", tmp_path / "same.pt")
     assert (status, out.splitlines()[1]) == (0, "  equal to same.pt within rtol=1e-05 atol=1e-05; max abs error 0")
-    status, out, _ = _run(capsys, place, "--task", "0", "--arg", "1", "--against", tmp_path / "other.pt")
+    status, out, _ = _run(capsys, directory, "--task", "0", "--arg", "1", "--against", tmp_path / "other.pt")
     assert status == 1
     assert out.splitlines()[1:] == [
         "  1 of 6 elements differ from other.pt, max abs error 3",
@@ -146,10 +146,10 @@ def test_comparison_with_a_torch_file(tmp_path: Path, capsys: pytest.CaptureFixt
     ]
     title = out.splitlines()[0]
     write_pt(tmp_path / "int.pt", "int32", (6,), other.astype(np.int32).tobytes())
-    status, _, err = _run(capsys, place, "--task", "0", "--arg", "1", "--against", tmp_path / "int.pt")
+    status, _, err = _run(capsys, directory, "--task", "0", "--arg", "1", "--against", tmp_path / "int.pt")
     assert (status, err) == (
         2,
-        f"dump: {tmp_path / 'int.pt'}: holds int32[6], which is not what is compared: {title}; "
+        f"dump: {tmp_path / 'int.pt'}: holds int32[6], but the dumped tensor is {title}; "
         "choose another argument with TASK= and ARG=\n",
     )
 
@@ -180,8 +180,8 @@ def test_the_first_dumps_had_a_time_in_their_name(tmp_path: Path, name: str) -> 
 def test_all_element_types_are_read(tmp_path: Path, dtype: str) -> None:
     stored = {"BFLOAT16": np.array([0x3F80], "<u2"), "FLOAT16": np.array([1.0], "<f2")}.get(dtype, np.array([1], "u1"))
     write_dump(tmp_path, [dumped(1, 0, stored) | {"dtype": dtype}])
-    found = read_dump(tmp_path / "args_dump" / "args_dump.json")
-    value = found.values(found.records[0])[0]
+    dump = read_dump(tmp_path / "args_dump" / "args_dump.json")
+    value = dump.values(dump.records[0])[0]
     assert float(value) == (2**-9 if dtype == "FP8E4M3FN" else 1.0)
 
 
@@ -197,19 +197,19 @@ def test_all_element_types_are_read(tmp_path: Path, dtype: str) -> None:
 )
 def test_content_that_is_not_there(tmp_path: Path, change: dict[str, object], message: str) -> None:
     path = write_dump(tmp_path, [dumped(7, 2, _X) | change])
-    found = read_dump(path)
+    dump = read_dump(path)
     with pytest.raises(ArtifactError) as error:
-        found.values(found.records[0])
+        dump.values(dump.records[0])
     assert str(error.value) == f"{path}: task 0x7 argument 2: {message}"
 
 
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"dtype": "FLOAT12"}, "args[0].dtype: 'FLOAT12' is no known element type"),
+        ({"dtype": "FLOAT12"}, "args[0].dtype: 'FLOAT12' is not a known element type"),
         ({"role": "bystander"}, "args[0]: 'bystander' is no known role or stage"),
         ({"task_id": "twelve"}, "args[0]: invalid literal for int() with base 10: 'twelve'"),
-        ({"task_id": None}, "args[0]: None is no task id"),
+        ({"task_id": None}, "args[0]: None is not a task id"),
     ],
 )
 def test_damaged_manifests(tmp_path: Path, entry: dict[str, object], message: str) -> None:
@@ -227,8 +227,8 @@ def test_half_a_manifest(tmp_path: Path) -> None:
 
 
 def test_nothing_dumped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    way = "DUMP=2 dumps all, DUMP=1 what the orchestration marks; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
-    assert _run(capsys, tmp_path)[2] == f"dump: {tmp_path}: holds no argument dump; {way}\n"
+    hint = "replay with DUMP=2 for all arguments, DUMP=1 for the marked ones; DUMP_ARGS= and DUMP_TASKS= must fit"
+    assert _run(capsys, tmp_path)[2] == f"dump: {tmp_path}: holds no argument dump; {hint}\n"
     error = ErrorInfo("runtime_error", "kernel 'k' crashed")
     write_verdict(Verdict("runtime_error", "a", "a2a3sim", "embedded", error=error), tmp_path / "verdict.json")
     ended = "the replay ended with runtime_error (kernel 'k' crashed); mend that first"
@@ -236,8 +236,8 @@ def test_nothing_dumped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_statistics_count_what_is_not_finite() -> None:
-    found = statistics(np.array([0.0, 1.0, np.nan, np.inf, -3.0]))
-    assert found.text == "min -3, max 1, mean -0.666667, std 1.7, 1 NaN, 1 inf, 20% zero, 3 distinct"
+    counted = statistics(np.array([0.0, 1.0, np.nan, np.inf, -3.0]))
+    assert counted.text == "min -3, max 1, mean -0.666667, std 1.7, 1 NaN, 1 inf, 20% zero, 3 distinct"
     assert statistics(np.zeros(0)).text == "no elements"
     bins = histogram(np.array([1, 2, 2, 4]), bins=3)
     assert bins is not None and bins.counts == (1, 2, 1)

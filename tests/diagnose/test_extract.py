@@ -23,11 +23,11 @@ from tests.diagnose.checked import EXAMPLES, copy_example
 from tests.replay.builder import build_artifact, embedded_module, replay
 
 
-def extract(artifact: Path, place: Path, *words: str) -> int:
-    """Build and extract into `place`; the exit status."""
-    out = place / "out" / artifact.name
+def extract(artifact: Path, directory: Path, *words: str) -> int:
+    """Build and extract into `directory`; the exit status."""
+    out = directory / "out" / artifact.name
     build_artifact(artifact, out)
-    fixed = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--output", str(place)]
+    fixed = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--output", str(directory)]
     return main([*fixed, *words])
 
 
@@ -101,14 +101,14 @@ def test_reference_golden_shows_a_wrong_kernel(tmp_path: Path) -> None:
 def test_a_task_that_crashes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     crash = "*(volatile float*)(0x10) = 1.0f; TMUL("
     artifact = copy_example("_jit_vector_dag", tmp_path, [("kernels/aiv/kernel_mul.cpp", "TMUL(", crash)])
-    place = tmp_path / "a b"
-    assert extract(artifact, place, "--task", "3") == 0
-    said = capsys.readouterr().out
-    assert "the run itself ends early" in said
-    assert said.endswith(f"scons replay JIT={shlex.quote(os.path.relpath(place / '_jit_vector_dag_task3'))}\n")
-    assert replayed(place / "_jit_vector_dag_task3").error is not None
-    assert extract(artifact, place, "--task", "1") == 0  # before the crash: as in any run
-    assert replayed(place / "_jit_vector_dag_task1").status == "pass"
+    directory = tmp_path / "a b"
+    assert extract(artifact, directory, "--task", "3") == 0
+    output = capsys.readouterr().out
+    assert "the run itself ends early" in output
+    assert output.endswith(f"scons replay JIT={shlex.quote(os.path.relpath(directory / '_jit_vector_dag_task3'))}\n")
+    assert replayed(directory / "_jit_vector_dag_task3").error is not None
+    assert extract(artifact, directory, "--task", "1") == 0  # before the crash: as in any run
+    assert replayed(directory / "_jit_vector_dag_task1").status == "pass"
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_a_task_that_crashes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ((), "TASK=: no task is named; give one of TASK=37, TASK=3-7, KERNEL=name and FROM=37"),
         (("--task", "1", "--from", "2"), "TASK=1 and FROM=2: name different tasks"),
         (("--task", "7-3"), "TASK=7-3: ends before it begins; give 3-7"),
-        (("--task", "x"), "TASK=x: is no task number"),
+        (("--task", "x"), "TASK=x: is not a task number"),
         (("--task", "99"), "TASK=99: no such task ran; tasks are numbered 0 to 4"),
-        (("--from", "-1"), "FROM=-1: is no task number"),
+        (("--from", "-1"), "FROM=-1: is not a task number"),
         (("--kernel", "nobody"), "KERNEL=nobody: no task runs it"),
     ],
 )
@@ -136,7 +136,7 @@ def test_nothing_of_somebody_else_is_replaced(tmp_path: Path, capsys: pytest.Cap
     mine.parent.mkdir()
     mine.write_text("mine")
     assert extract(EXAMPLES / "_jit_vector_dag", tmp_path, "--task", "3") == 2
-    assert "is there, and nothing here wrote it" in capsys.readouterr().err
+    assert "exists, and pypto-build did not write it" in capsys.readouterr().err
     assert mine.read_text() == "mine"
 
 
@@ -144,7 +144,7 @@ def test_nothing_of_somebody_else_is_replaced(tmp_path: Path, capsys: pytest.Cap
 
 
 def taken(array: np.ndarray, steps: list[ViewStep]) -> np.ndarray:
-    """What the calls make of an array."""
+    """Return the array after the calls."""
     for step in steps:
         if step.method == "view":
             array = array[tuple(slice(o, o + n) for o, n in zip(step.more, step.shape, strict=True))]
@@ -164,7 +164,7 @@ def view(offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Tenso
 
 
 @pytest.mark.parametrize(
-    ("shape", "offset", "wanted", "strides"),
+    ("shape", "offset", "extents", "strides"),
     [
         ((8, 16), 0, (8, 16), (16, 1)),
         ((8, 16), 32, (4, 16), (16, 1)),
@@ -180,25 +180,25 @@ def view(offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Tenso
     ],
 )
 def test_views_are_made_by_calls(
-    shape: tuple[int, ...], offset: int, wanted: tuple[int, ...], strides: tuple[int, ...]
+    shape: tuple[int, ...], offset: int, extents: tuple[int, ...], strides: tuple[int, ...]
 ) -> None:
     array = np.arange(int(np.prod(shape)), dtype=np.int64)
-    expected = np.zeros(wanted, np.int64)
-    for index in product(*map(range, wanted)):
+    expected = np.zeros(extents, np.int64)
+    for index in product(*map(range, extents)):
         expected[index] = array[offset + sum(i * s for i, s in zip(index, strides, strict=True))]
     try:
-        steps = steps_to(shape, 0, view(offset, wanted, strides))
+        steps = steps_to(shape, 0, view(offset, extents, strides))
     except ArtifactError:
-        assert (shape, wanted) == ((2, 3, 4), (2, 4))  # two axes of three, neither contiguous nor a window
+        assert (shape, extents) == ((2, 3, 4), (2, 4))  # two axes of three, neither contiguous nor a window
         return
     assert np.array_equal(taken(array.reshape(shape), steps), expected)
 
 
-def use(index: int, direction: str, given: TensorArgument, before: np.ndarray, after: np.ndarray) -> TensorUse:
+def use(index: int, direction: str, argument: TensorArgument, before: np.ndarray, after: np.ndarray) -> TensorUse:
     """An argument whose whole allocation held `before`, and `after` the task `after`."""
-    first, last = given.window
+    first, last = argument.window
     old, new = before[first:last].tobytes(), after[first:last].tobytes()
-    return TensorUse(index, direction, given, old, old if old == new else new)
+    return TensorUse(index, direction, argument, old, old if old == new else new)
 
 
 def task(number: int, *uses: TensorUse) -> RecordedTask:
@@ -232,15 +232,15 @@ def test_what_a_task_left_as_it_was_is_an_input() -> None:
 
 def test_one_tensor_given_twice_is_one_parameter() -> None:
     before, after = np.zeros(16, np.float32), np.ones(16, np.float32)
-    given = (use(0, "OUT", whole((4, 4)), before, after), use(1, "IN", whole((4, 4)), before, after))
-    (one,) = parameters([task(0, *given)])
+    uses = (use(0, "OUT", whole((4, 4)), before, after), use(1, "IN", whole((4, 4)), before, after))
+    (one,) = parameters([task(0, *uses)])
     assert one.direction == "INOUT" and len(one.uses) == 2
 
 
 def test_windows_apart_are_parameters_of_their_own() -> None:
     big = np.arange(4096, dtype=np.float32)
     far = (TensorArgument(64, big.nbytes, offset, "float32", (2, 8), (8, 1)) for offset in (0, 2048))
-    made = parameters([task(0, *(use(n, "IN", given, big, big) for n, given in enumerate(far)))])
+    made = parameters([task(0, *(use(n, "IN", argument, big, big) for n, argument in enumerate(far)))])
     assert [(one.base, one.shape) for one in made] == [(0, (2, 8)), (2048, (2, 8))]
 
 

@@ -34,9 +34,9 @@ def test_the_deciding_swap_is_found(one: int, other: int) -> None:
         runs.append(order)
         return order.index(other) < order.index(one)
 
-    found = flipping_swap(list(range(20)), list(range(19, -1, -1)), differs)
-    assert found is not None
-    order, position = found
+    swap = flipping_swap(list(range(20)), list(range(19, -1, -1)), differs)
+    assert swap is not None
+    order, position = swap
     assert (order[position], order[position + 1]) == (one, other)
     assert not differs(order)
     order[position], order[position + 1] = other, one
@@ -70,20 +70,20 @@ def test_the_reference_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """DATA=reference: each further run takes the inputs and goldens that the first one has made."""
     artifact, out = copy_example("_jit_vector_dag", tmp_path), tmp_path / "out"
     build_artifact(artifact, out)
-    asked: list[Path] = []
+    computed: list[Path] = []
     make = goldens.make_goldens
 
-    def counted(artifact: Path, *given: Any) -> Path:
-        asked.append(artifact)
-        return make(artifact, *given)
+    def counted(artifact: Path, *more: Any) -> Path:
+        computed.append(artifact)
+        return make(artifact, *more)
 
     monkeypatch.setattr(goldens, "make_goldens", counted)
     words = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--rounds", "2"]
     assert main([*words, "--data", "reference"]) == 0
-    assert len(asked) == 1
+    assert len(computed) == 1
     request = Request(artifact, out, embedded_module(), results=out / "triage", data=Path("reference"))
     assert try_orders(request) == Orders(5)
-    assert len(asked) == 2
+    assert len(computed) == 2
 
 
 def test_an_artifact_that_is_not_built(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,14 +61,14 @@ def test_without_the_artifact_numbers_stand(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_logs_without_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = f"[hang] {tmp_path}: no error, no stall, no fault is told of in these logs\n"
+    line = f"[hang] {tmp_path}: these logs report no error, no stall and no fault\n"
     (tmp_path / "x.log").write_text("[INFO] device_runner: all is well\n")
     assert hang.main(["--log", str(tmp_path)]) == 0
     assert capsys.readouterr().out == line
     (tmp_path / "x.log").write_text("Python said this\n")  # nothing of the runtime's: what would write it
     assert hang.main(["--log", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"{line}    they end before the runtime's first line; what writes one: ")
+    assert out.startswith(f"{line}    the logs have no line of the runtime: run with ")
 
 
 @pytest.mark.parametrize(

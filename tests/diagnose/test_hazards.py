@@ -33,9 +33,9 @@ def hazards(artifact: Path, out: Path, *more: str) -> tuple[int, list[Finding]]:
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_planted_bug(bug: Bug, tmp_path: Path) -> None:
     artifact = copy_example(bug.artifact, tmp_path, bug.edits)
-    status, found = hazards(artifact, tmp_path / "out")
-    assert [finding.rule for finding in found] == [bug.rule]
-    finding = found[0]
+    status, findings = hazards(artifact, tmp_path / "out")
+    assert [finding.rule for finding in findings] == [bug.rule]
+    finding = findings[0]
     assert status == int(finding.level != "note")
     assert finding.path == bug.file
     assert bug.at in (artifact / bug.file).read_text().splitlines()[finding.line - 1]
@@ -43,14 +43,16 @@ def test_planted_bug(bug: Bug, tmp_path: Path) -> None:
     if bug.fixed:
         assert finding.edits
         apply(artifact, finding.edits)
-        status, found = hazards(artifact, tmp_path / "out")
-        assert (status, tuple(finding.rule for finding in found)) == (int(bool(bug.left)), bug.left)
+        status, findings = hazards(artifact, tmp_path / "out")
+        assert (status, tuple(finding.rule for finding in findings)) == (int(bool(bug.left)), bug.left)
 
 
 @pytest.mark.parametrize("bug", FAULTS, ids=lambda bug: bug.name)
 def test_planted_fault(bug: Bug, tmp_path: Path) -> None:
-    """What ends the run is told at its line too, with the exit status of the replay. In a process of its own: this one
-    has more mapped, which may be what lies far past a tensor."""
+    """A fault that ends the run is reported at its line, with the exit status of the replay.
+
+    It runs in a process of its own, because this one maps more memory, perhaps far behind a tensor.
+    """
     tiny = Tiny(tmp_path, NOTHING)
     ((file, old, new),) = bug.edits
     path = tiny.artifact / file
@@ -97,7 +99,7 @@ def test_vector_instructions_of_a5_need_no_barrier(tmp_path: Path) -> None:
     edit = ("kernels/aiv/softmax_rows.cpp", "  pipe_barrier(PIPE_V);\n  TROWEXPANDDIV", "  TROWEXPANDDIV")
     artifact = copy_example("_jit_softmax", tmp_path, [edit])
     assert hazards(artifact, tmp_path / "out", "--platform", "a5sim") == (0, [])
-    assert [found.rule for found in hazards(artifact, tmp_path / "out")[1]] == ["check/no-barrier"]
+    assert [finding.rule for finding in hazards(artifact, tmp_path / "out")[1]] == ["check/no-barrier"]
 
 
 def test_a_long_instruction_needs_no_barrier_before_the_next_to_the_same_bytes(tmp_path: Path) -> None:
@@ -109,9 +111,9 @@ def test_a_long_instruction_needs_no_barrier_before_the_next_to_the_same_bytes(t
 def test_a_kernel_that_ends_early_is_not_told_of_its_flags(tmp_path: Path) -> None:
     """Nothing can be said of a flag whose wait was not come to."""
     edit = ("kernels/aiv/softmax_rows.cpp", "TROWMAX(v15, v7, v13);", "v11.SetAddr(v1 + 99999); TLOAD(v7, v11);")
-    assert [found.rule for found in hazards(copy_example("_jit_softmax", tmp_path, [edit]), tmp_path / "out")[1]] == [
-        "hazards/out-of-bounds"
-    ]
+    assert [
+        finding.rule for finding in hazards(copy_example("_jit_softmax", tmp_path, [edit]), tmp_path / "out")[1]
+    ] == ["hazards/out-of-bounds"]
 
 
 def test_arguments_that_plain_code_uses_are_touched(tmp_path: Path) -> None:
@@ -187,8 +189,8 @@ def test_what_a_task_is_passed(name: str, tmp_path: Path) -> None:
         f"{call}        {_ALLOCATED}\n        {assigned}\n        params_t1.add_output(z);\n",
     )
     project.write_tensor("out/y", [7.0] * 16)
-    _, found = hazards(project.artifact, tmp_path / "out")
-    (finding,) = [finding for finding in found if finding.rule == rule]
+    _, findings = hazards(project.artifact, tmp_path / "out")
+    (finding,) = [finding for finding in findings if finding.rule == rule]
     lines = (project.artifact / "orchestration/chain.cpp").read_text().splitlines()
     assert (finding.message, finding.level) == (message, "error")
     assert lines[finding.line - 1].strip() == "params_t1.add_output(z);"

@@ -16,9 +16,9 @@ from tests.diagnose.corpus.lint import BUGS
 _EXAMPLES = Path(__file__).parents[2] / "examples" / "artifacts"
 
 
-def planted(bug: Bug, place: Path) -> Path:
+def planted(bug: Bug, directory: Path) -> Path:
     """A copy of the bug's artifact with the bug in it; an edit of nothing replaces the whole file."""
-    root = place / bug.artifact
+    root = directory / bug.artifact
     shutil.copytree(_EXAMPLES / bug.artifact, root)
     for name, old, new in bug.edits:
         text = (root / name).read_text()
@@ -110,9 +110,9 @@ def test_findings_go_to_people_and_to_editors(tmp_path: Path, capsys: pytest.Cap
     assert (report.tool, report.findings[0].rule) == ("lint", "lint/signature-direction")
     assert as_sarif(report, root) == files["sarif"].read_bytes()
     (result,) = json.loads(files["sarif"].read_text())["runs"][0]["results"]
-    place = result["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"] == {"uri": "kernel_config.py", "uriBaseId": "ARTIFACT"}
-    assert place["region"]["startLine"] == line
+    location = result["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"] == {"uri": "kernel_config.py", "uriBaseId": "ARTIFACT"}
+    assert location["region"]["startLine"] == line
 
 
 def test_paths_are_addresses_in_sarif(tmp_path: Path) -> None:

@@ -48,21 +48,21 @@ def look_at_ranks(artifact: Path, out: Path) -> tuple[int, list[Finding]]:
     return status, list(read_report(out / "found.json").findings)
 
 
-def assert_found(bug: Bug, artifact: Path, status: int, found: list[Finding]) -> None:
+def assert_found(bug: Bug, artifact: Path, status: int, findings: list[Finding]) -> None:
     """The one finding, at its line."""
-    assert [(finding.rule, finding.path) for finding in found] == [(bug.rule, bug.file)]
+    assert [(finding.rule, finding.path) for finding in findings] == [(bug.rule, bug.file)]
     assert status == 1
-    assert bug.at in (artifact / bug.file).read_text().splitlines()[found[0].line - 1]
-    assert bug.says in "\n".join(found[0].lines)
+    assert bug.at in (artifact / bug.file).read_text().splitlines()[findings[0].line - 1]
+    assert bug.says in "\n".join(findings[0].lines)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_planted_bug(bug: Bug, tmp_path: Path) -> None:
     artifact = copy_example(bug.artifact, tmp_path, bug.edits)
-    status, found = look(artifact, tmp_path / "out")
-    assert_found(bug, artifact, status, found)
+    status, findings = look(artifact, tmp_path / "out")
+    assert_found(bug, artifact, status, findings)
     if bug.fixed:
-        apply(artifact, found[0].edits)
+        apply(artifact, findings[0].edits)
         assert look(artifact, tmp_path / "out") == (0, [])
 
 
@@ -74,9 +74,9 @@ def test_planted_bug_between_ranks(bug: Bug, tmp_path: Path) -> None:
         text = (artifact / file).read_text()
         assert text.count(old) == 1
         (artifact / file).write_text(text.replace(old, new))
-    status, found = look_at_ranks(artifact, tmp_path / "out")
-    assert_found(bug, artifact, status, found)
-    apply(artifact, found[0].edits)
+    status, findings = look_at_ranks(artifact, tmp_path / "out")
+    assert_found(bug, artifact, status, findings)
+    apply(artifact, findings[0].edits)
     assert look_at_ranks(artifact, tmp_path / "out") == (0, [])
 
 
@@ -129,7 +129,7 @@ def test_a_load_behind_flags_finds_what_was_there_before(tmp_path: Path) -> None
 
 
 def test_a_line_is_written_back_whole(tmp_path: Path) -> None:
-    """Of the 16 floats of the line the one that was stored is kept, and the other 15 are those of before."""
+    """The stored float of the line's 16 is kept, and the other 15 have their old values."""
     artifact, out = planted("scalar into an old line", tmp_path)
     strong, weak = (run(artifact, out, memory=memory)[1]["f"] for memory in ("", "weak"))
     differing = np.flatnonzero(np.frombuffer(strong, np.int32) != np.frombuffer(weak, np.int32))
@@ -159,21 +159,21 @@ def test_flaky_tries_when_stores_are_visible(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("marker", "found"),
+    ("marker", "rules"),
     [
         ("static inline void dcci(void *, int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }", []),
         ("static inline void dcci(void *, int) {}", ["memory/unclean-store"]),
     ],
     ids=("with a fence", "that does nothing"),
 )
-def test_a_kernel_that_brings_its_own_dcci(marker: str, found: list[str], tmp_path: Path) -> None:
+def test_a_kernel_that_brings_its_own_dcci(marker: str, rules: list[str], tmp_path: Path) -> None:
     bug = next(bug for bug in BUGS if bug.name == "row that stays in the data cache")
     artifact = copy_example(bug.artifact, tmp_path, bug.edits)
     path = artifact / bug.file
     text = path.read_text().replace("using namespace pto;\n", f"using namespace pto;\n{marker}\n", 1)
     assert marker in text
     path.write_text(text.replace("  return;\n", "  dcci((void *)v3, 1);\n  return;\n", 1))
-    assert [finding.rule for finding in look(artifact, tmp_path / "out")[1]] == found
+    assert [finding.rule for finding in look(artifact, tmp_path / "out")[1]] == rules
 
 
 _INSTRUCTIONS = """

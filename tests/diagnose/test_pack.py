@@ -125,7 +125,7 @@ def test_sources_outside_of_the_artifact_go_along(run: Packed, tmp_path: Path) -
     kernel = next(kernel for kernel in load_artifact(opened.artifact).kernels if kernel.name == "kernel_mul")
     assert kernel.source.is_relative_to(tmp_path / "elsewhere")
     assert kernel.source.read_bytes() == outside.read_bytes()
-    assert [sorted(path.name for path in place.iterdir()) for place in kernel.extra_include_dirs] == [["mul.h"]]
+    assert [sorted(path.name for path in directory.iterdir()) for directory in kernel.extra_include_dirs] == [["mul.h"]]
     assert open_pack(run.archive, tmp_path / "elsewhere").notes == ()
 
 
@@ -136,7 +136,10 @@ def test_a_link_out_of_the_artifact_is_not_followed(
     (run.artifact / "notes.txt").symlink_to(tmp_path / "secret")
     assert run.pack() == 2
     path = run.artifact / "notes.txt"
-    assert capsys.readouterr().err == f"pack: {path}: is a link out of the artifact; put the file itself there\n"
+    assert (
+        capsys.readouterr().err
+        == f"pack: {path}: links to a file outside of the artifact; put a copy of the file there\n"
+    )
     assert not run.archive.exists()
 
 
@@ -196,14 +199,14 @@ def test_paths_that_lead_elsewhere(path: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "entries", "message"),
     [
-        (listing(), [(OBJECT[0], CONTENT, tarfile.SYMTYPE)], "which is no plain file"),
-        (listing(), [(OBJECT[0], b"", tarfile.LNKTYPE)], "which is no plain file"),
-        (listing(), [(OBJECT[0], b"", tarfile.CHRTYPE)], "which is no plain file"),
+        (listing(), [(OBJECT[0], CONTENT, tarfile.SYMTYPE)], "which is not a regular file"),
+        (listing(), [(OBJECT[0], b"", tarfile.LNKTYPE)], "which is not a regular file"),
+        (listing(), [(OBJECT[0], b"", tarfile.CHRTYPE)], "which is not a regular file"),
         (listing(), [(OBJECT[0], b"something", tarfile.REGTYPE)], "(9 bytes) where"),
-        (listing(), [(OBJECT[0], b"anythinG", tarfile.REGTYPE)], "has another content for kernel_config.py"),
+        (listing(), [(OBJECT[0], b"anythinG", tarfile.REGTYPE)], "has content for kernel_config.py"),
         (listing(), [("../../x", CONTENT, tarfile.REGTYPE)], "has '../../x' (8 bytes) where objects/"),
         (listing(), [], "where objects/"),
-        (listing(), [OBJECT, OBJECT], "has more than its list of files"),
+        (listing(), [OBJECT, OBJECT], "has files that its list does not name"),
         (listing(artifact="../x"), [OBJECT], "pack.json names the artifact '../x'"),
         (listing(artifact=".hidden"), [OBJECT], "pack.json names the artifact '.hidden'"),
         (listing(schema=2), [OBJECT], "pack.json was written by another version (schema 2, this one reads 1)"),
@@ -244,7 +247,7 @@ def test_a_list_of_files_without_end(tmp_path: Path) -> None:
     [
         (b"", "ends early"),
         (b"no archive", "is damaged: zstd decompressor error: Unknown frame descriptor"),
-        (zstandard.compress(b"x" * 600), "is no tar archive within"),
+        (zstandard.compress(b"x" * 600), "does not contain a tar archive"),
         (zstandard.compress(bytes(10)), "ends early"),
     ],
 )
@@ -283,9 +286,9 @@ def test_no_cut_and_no_flipped_bit_passes_for_the_archive(run: Packed, tmp_path:
 
 def _contents(directory: Path) -> dict[str, bytes]:
     """The files of a directory, which goes."""
-    found = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    contents = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     shutil.rmtree(directory)
-    return found
+    return contents
 
 
 def _flipped(data: bytes, at: int) -> bytes:

@@ -70,13 +70,16 @@ def test_the_whole_run_in_words(out: Path, capsys: pytest.CaptureFixture[str]) -
     ]
 
 
-@pytest.mark.parametrize(("expected", "kernel", "place"), [(1, "sum_ranks", "TWAIT("), (1, "none", "")])
-def test_ranks_that_wait_for_each_other_are_told_at_the_line(expected: int, kernel: str, place: str) -> None:
+@pytest.mark.parametrize(("expected", "kernel", "text"), [(1, "sum_ranks", "TWAIT("), (1, "none", "")])
+def test_ranks_that_wait_for_each_other_are_told_at_the_line(expected: int, kernel: str, text: str) -> None:
     fields: dict[str, int | str] = {"program": "reduce", "kernel": kernel, "expected": expected}
     error = ErrorInfo("hang", "the ranks wait", fault=FaultRecord(FaultKind.RANKS_DEADLOCK, fields=fields))
-    found = ended_finding(_EXAMPLE, error)
-    assert (found.rule, found.path) == ("hazards/hang", "next_levels/reduce/kernels/aiv/sum_ranks.cpp" if place else "")
-    assert (place in (_EXAMPLE / found.path).read_text().splitlines()[found.line - 1]) if place else found.line == 0
+    finding = ended_finding(_EXAMPLE, error)
+    assert (finding.rule, finding.path) == (
+        "hazards/hang",
+        "next_levels/reduce/kernels/aiv/sum_ranks.cpp" if text else "",
+    )
+    assert (text in (_EXAMPLE / finding.path).read_text().splitlines()[finding.line - 1]) if text else finding.line == 0
 
 
 def test_who_waited_when_it_hung(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,18 +111,18 @@ def test_a_rank_is_chosen(out: Path, choice: str, places: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "said"),
+    ("choice", "message"),
     [
         ("2", "RANK=2: rank 2 had no dispatch; those that had: 0, 1"),
         ("1/d2", "RANK=1/d2: rank 1 had 2 dispatches; RANK= one of 1/d0, 1/d1"),
-        ("first", "RANK=first: names no rank; RANK=1 for all its dispatches, RANK=1/d0 for the first"),
-        ("", "RANK=: names no rank; RANK=1 for all its dispatches, RANK=1/d0 for the first"),
+        ("first", "RANK=first: does not name a rank; RANK=1 for all its dispatches, RANK=1/d0 for the first"),
+        ("", "RANK=: does not name a rank; RANK=1 for all its dispatches, RANK=1/d0 for the first"),
     ],
 )
-def test_a_rank_that_there_is_not(out: Path, choice: str, said: str) -> None:
+def test_a_rank_that_there_is_not(out: Path, choice: str, message: str) -> None:
     with pytest.raises(ArtifactError) as error:
         RanksRun(_EXAMPLE, out).choose(choice)
-    assert str(error.value) == said
+    assert str(error.value) == message
 
 
 def test_one_dispatch_is_looked_at_as_one_chip(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,9 +134,9 @@ def test_one_dispatch_is_looked_at_as_one_chip(out: Path, capsys: pytest.Capture
     assert deps.main(_words(out, "--rank", "0", "--task", "0")) == 2
     assert deps.main(_words(out, "--export", "html")) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "deps: TASK=0: is a task of one dispatch; name that with RANK=, such as RANK=0/d0",
-        "deps: RANK=0: is 2 dispatches; name one: RANK=0/d0, RANK=0/d1",
-        "deps: EXPORT=html: is the graph of one dispatch; name it with RANK=; 'scons report' has all",
+        "deps: TASK=0: names a task of one dispatch; name the dispatch too, such as RANK=0/d0",
+        "deps: RANK=0: has 2 dispatches; name one: RANK=0/d0, RANK=0/d1",
+        "deps: EXPORT=html: draws the graph of one dispatch; name one with RANK=; 'scons report' draws all",
     ]
     assert deps.main(_words(out / "rank0")) == 2
     assert "holds no records of ranks; replay with SWIMLANE=4 DEP_GEN=1 first" in capsys.readouterr().err
@@ -171,19 +174,19 @@ def _wait(expected: int, comparison: int = 3, ended: float = 100.0) -> SignalWai
 
 
 def test_the_notification_that_let_a_wait_go_on() -> None:
-    told = _told((10, 1, False, 1), (20, 1, False, 2), (30, 1, False, 3))
+    notifications = _told((10, 1, False, 1), (20, 1, False, 2), (30, 1, False, 3))
     for expected, at in ((1, 10), (2, 20), (3, 30)):
-        found = answer(told, _wait(expected))
-        assert found is not None and found.at == at
-    assert answer(told, _wait(0)) is None  # it always was
-    assert answer(told, _wait(3, ended=25.0)) is None  # nobody had told by then
+        notification = answer(notifications, _wait(expected))
+        assert notification is not None and notification.at == at
+    assert answer(notifications, _wait(0)) is None  # it always was
+    assert answer(notifications, _wait(3, ended=25.0)) is None  # nobody had told by then
     # Credits that were given back, and told again.
     again = _told((10, 1, False, 1), (20, -1, False, 0), (30, 1, False, 1), (40, 1, False, 2))
-    found = answer(again, _wait(1))
-    assert found is not None and found.at == 30
+    notification = answer(again, _wait(1))
+    assert notification is not None and notification.at == 30
     # A value that is set says nothing of what was there before.
-    found = answer(_told((10, 7, True, 7), (20, 7, True, 7)), _wait(7, comparison=0))
-    assert found is not None and found.at == 10
+    notification = answer(_told((10, 7, True, 7), (20, 7, True, 7)), _wait(7, comparison=0))
+    assert notification is not None and notification.at == 10
 
 
 def test_the_chain_goes_over_messages(out: Path) -> None:
@@ -198,8 +201,8 @@ def test_the_chain_goes_over_messages(out: Path) -> None:
 
 def _dump(out: Path, values: dict[int, list[float]]) -> None:
     for rank, content in values.items():
-        place = out / "dfx_outputs" / f"rank{rank}" / "d1"
-        write_dump(place, [dumped(1 << 32, 2, content, role="output")])
+        directory = out / "dfx_outputs" / f"rank{rank}" / "d1"
+        write_dump(directory, [dumped(1 << 32, 2, content, role="output")])
 
 
 def test_ranks_that_agree_and_those_that_do_not(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,7 +247,7 @@ def _said(artifact: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         (
             'callables["publish"]', 'callables["publsh"]',
@@ -256,7 +259,7 @@ def _said(artifact: Path) -> list[str]:
         ),
         (
             'tensors["x"][r, 0:256]', 'tensors["y"][r, 0:256]',
-            "error: tensors['y'] is no parameter in distributed_meta.json, and the driver does not make it "
+            "error: tensors['y'] is not a parameter in distributed_meta.json, and the driver does not create it "
             "[lint/driver-tensor]",
         ),
         (
@@ -279,8 +282,8 @@ def _said(artifact: Path) -> list[str]:
         ("def dist_allreduce(", "def dist_allreduce((", "error: not Python: invalid syntax [lint/driver]"),
     ],
 )  # fmt: skip
-def test_what_contradicts_the_driver(tmp_path: Path, old: str, new: str, said: str) -> None:
-    assert f"{_DRIVER}: {said}" in _linted(tmp_path, old, new)
+def test_what_contradicts_the_driver(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert f"{_DRIVER}: {message}" in _linted(tmp_path, old, new)
 
 
 def test_nothing_contradicts_the_examples() -> None:
@@ -306,9 +309,9 @@ def _page(out: Path) -> Path:
 
 
 def _data(page: Path) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)
-    assert found
-    data: dict[str, Any] = json.loads(found[1])
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)
+    assert match
+    data: dict[str, Any] = json.loads(match[1])
     return data
 
 
@@ -369,7 +372,7 @@ def test_it_shows(browser: Browser, out: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("position", "place"),
+    ("position", "location"),
     [
         ("kernels/aic/k.cpp:7", ("next_levels/layer/kernels/aic/k.cpp", 7)),
         ("/x/next_levels/layer/kernels/aic/k.cpp:7", ("next_levels/layer/kernels/aic/k.cpp", 7)),
@@ -377,11 +380,11 @@ def test_it_shows(browser: Browser, out: Path) -> None:
         ("k.so+0x40", ("", 0)),
     ],
 )
-def test_where_an_access_is(position: str, place: tuple[str, int]) -> None:
+def test_where_an_access_is(position: str, location: tuple[str, int]) -> None:
     """A spliced kernel is no file of the artifact: its path is told as it is."""
     row = DispatchRow(0, "layer", 0, 0, 1, [], 0.0, 1.0)
     access = Access(0, 0, 0, 4, 1, (0,), row, 0, "k", "TLOAD", position)
-    assert _split(access) == place
+    assert _split(access) == location
 
 
 @pytest.mark.parametrize("tool", [deps, dump])

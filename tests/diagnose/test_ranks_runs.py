@@ -41,9 +41,9 @@ def test_schedules_of_an_ordered_program_agree(tmp_path: Path, capsys: pytest.Ca
 
 def test_a_schedule_that_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert flaky.main(_words(_chips(tmp_path, _RACE), "--rounds", "60")) == 1
-    said = capsys.readouterr().out
-    assert "output 'y' varies in 1 of 32 elements, first at (0, 0) with the schedule of the ranks (SHUFFLE=1" in said
-    assert "[flaky/schedule]" in said
+    output = capsys.readouterr().out
+    assert "output 'y' varies in 1 of 32 elements, first at (0, 0) with the schedule of the ranks (SHUFFLE=1" in output
+    assert "[flaky/schedule]" in output
 
 
 def test_a_schedule_that_does_not_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +56,7 @@ def test_a_schedule_that_does_not_end(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def _found(chips: Chips, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """What `scons hazards` says; the kernels are plain C++, which the usual build serves as well as the checked one."""
+    """Return the findings of `scons hazards`. The kernels are plain C++, so their usual build is the checked one."""
     words = _words(chips)
     for directory in chips.out.iterdir():
         if directory.is_dir() and not (directory / "check").exists():
@@ -75,9 +75,9 @@ def test_a_dispatch_that_may_overtake(tmp_path: Path, capsys: pytest.CaptureFixt
     shared = Chips(tmp_path / "without", 2, programs, rows)
     text = (shared.artifact / "orchestration/host_orch.py").read_text()
     shared.write("orchestration/host_orch.py", text.replace('tensors["x"][r]', 'tensors["x"][0]'))
-    (said,) = _found(shared, capsys)
-    assert "rank 0 d1 'second' may begin before rank 0 d0 'first', which waits for others: both use domain" in said
-    assert said.startswith("orchestration/host_orch.py:") and said.endswith("[hazards/missing-token]")
+    (message,) = _found(shared, capsys)
+    assert "rank 0 d1 'second' may begin before rank 0 d0 'first', which waits for others: both use domain" in message
+    assert message.startswith("orchestration/host_orch.py:") and message.endswith("[hazards/missing-token]")
     ordered = Chips(tmp_path / "with", 2, programs, [(*row[:3], True) for row in rows])
     assert _found(ordered, capsys) == []
 
@@ -87,11 +87,11 @@ def test_a_collective_that_a_rank_skips(tmp_path: Path, capsys: pytest.CaptureFi
     body = "for (int to = 0; to < ranks; ++to) notify(peer(signal, to), 1); wait(signal, ranks);"
     programs = {"meet": body, "other": _FREE}
     rows = [("meet", 0), ("meet", 1), ("other", 2), ("other", 0), ("other", 1)]
-    said = _found(Chips(tmp_path, 3, programs, rows), capsys)
+    messages = _found(Chips(tmp_path, 3, programs, rows), capsys)
     assert any(
         "'meet' on domain comm_d0 is dispatched 1 times by some members, and by rank 2 0 times" in line
         and line.endswith("[hazards/collective-skipped]")
-        for line in said
+        for line in messages
     )
     rows = [("meet", 0), ("meet", 1), ("meet", 2), ("other", 2), ("other", 0), ("other", 1)]
     assert _found(Chips(tmp_path / "all", 3, programs, rows), capsys) == []

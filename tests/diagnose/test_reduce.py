@@ -19,9 +19,9 @@ from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce import build, work
 from pypto_build.diagnose.reduce.__main__ import main
 from pypto_build.diagnose.reduce.case import FaultLost, Invalid, Passed, carry, reads_unwritten, refuse_stale
-from pypto_build.diagnose.reduce.judge import MISMATCHES, Log, RunLimits, Search, Wanted, differ
+from pypto_build.diagnose.reduce.judge import MISMATCHES, Log, RunLimits, Search, Target, differ
 from pypto_build.diagnose.reduce.shrink import _plainer, cropped
-from pypto_build.diagnose.reduce.work import wanted_of
+from pypto_build.diagnose.reduce.work import target_of
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE
 from tests.diagnose.checked import EXAMPLES, copy_example
@@ -29,11 +29,11 @@ from tests.replay.builder import build_artifact, embedded_module, replay
 from tests.rules.project import Project
 
 
-def reduce(artifact: Path, place: Path, *words: str) -> int:
-    """Build and reduce into `place`; the exit status."""
-    out = place / "out" / artifact.name
+def reduce(artifact: Path, directory: Path, *words: str) -> int:
+    """Build and reduce into `directory`; the exit status."""
+    out = directory / "out" / artifact.name
     build_artifact(artifact, out)
-    fixed = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--output", str(place)]
+    fixed = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--output", str(directory)]
     return main([*fixed, "--jobs", "2", *words])
 
 
@@ -44,7 +44,7 @@ _WRONG = ("kernels/aiv/kernel_mul.cpp", "TMUL(", "TADD(")
 @pytest.fixture(autouse=True)
 def _not_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packs are tested by themselves; what is written is built and replayed here by the tests."""
-    monkeypatch.setattr(work, "packed", lambda given, root: ("", ""))
+    monkeypatch.setattr(work, "packed", lambda options, root: ("", ""))
 
 
 def test_one_task_and_one_small_tile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,8 +70,8 @@ def test_one_task_and_one_small_tile(tmp_path: Path, capsys: pytest.CaptureFixtu
 
     first = {path: path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
     (log,) = (tmp_path / "out/_jit_vector_dag/reduce").glob("*/tried.*.log")
-    known = log.read_text().splitlines(keepends=True)
-    log.write_text("".join(known[:3]) + known[3][:20])  # as SIGKILL leaves it
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join(lines[:3]) + lines[3][:20])  # as SIGKILL leaves it
     assert reduce(artifact, tmp_path, "--keep", "mismatch:f") == 0
     assert "going on after 3 candidates" in capsys.readouterr().out
     assert {path: path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()} == first
@@ -133,18 +133,19 @@ def test_a_kernel_without_a_module(tmp_path: Path) -> None:
         (
             "mismatch:x",
             [("kernels/aiv/kernel_mul.cpp", "TMUL(", "TADD(")],
-            "KEEP=mismatch:x: the outputs that differ are f",
+            "KEEP=mismatch:x: the replay differs in 'f'; name what is wrong",
         ),
         ("hang", [], "KEEP=hang: the replay ends with pass"),
         (
             "wrong",
             [],
-            "KEEP=wrong: is nothing to keep; give mismatch:OUTPUT, crash, hang, build_error, golden_error, or a rule: ",
+            "KEEP=wrong: is not a failure to keep; give mismatch:OUTPUT, crash, hang, build_error, golden_error, "
+            "or a rule: ",
         ),
         (
             "mismatch:f",
             [("orchestration/vector_dag.cpp", "params_t3.add_input(d);", "params_t3.add_input(c);")],
-            "AGAINST=: every kernel is what its module says: the fault is in a module, the orchestration or the golden",
+            "AGAINST=: every kernel agrees with its module: the fault is in a module, the orchestration or the golden",
         ),
     ],
 )
@@ -218,14 +219,14 @@ def test_reading_what_nobody_wrote_is_another_fault() -> None:
 
 
 def test_what_holds() -> None:
-    assert wanted_of("mismatch:f") == Wanted("mismatch", "f")
-    assert wanted_of("hazards/raw") == Wanted("hazards/raw")
-    any_output = Wanted("mismatch", mismatches=MISMATCHES[:1])
+    assert target_of("mismatch:f") == Target("mismatch", "f")
+    assert target_of("hazards/raw") == Target("hazards/raw")
+    any_output = Target("mismatch", mismatches=MISMATCHES[:1])
     assert any_output.holds("mismatch g") and not any_output.holds("mismatch-of-no-numbers g")
     assert not any_output.holds("mismatch-beside-no-numbers g")
     assert replace(any_output, mismatches=MISMATCHES).holds("mismatch-of-no-numbers g")
-    assert Wanted("mismatch", "f").holds("mismatch e f") and not Wanted("mismatch", "f").holds("mismatch e")
-    crash = Wanted("crash", cause="WILD_ACCESS add")
+    assert Target("mismatch", "f").holds("mismatch e f") and not Target("mismatch", "f").holds("mismatch e")
+    crash = Target("crash", cause="WILD_ACCESS add")
     assert crash.holds("crash WILD_ACCESS add")
     for other in ("crash WILD_ACCESS mul", "hang WILD_ACCESS add", "pass", "refused crash WILD_ACCESS add"):
         assert not crash.holds(other)
@@ -246,9 +247,9 @@ def test_what_holds() -> None:
 )
 def test_what_is_expected_has_to_be_numbers(faulty: list[float], clean: list[float], word: str) -> None:
     """A replay of the result calls each element a mismatch whose golden is NaN, whatever the kernels do."""
-    given = Passed("f", "OUT", "float32", (2,), b"")
+    passed = Passed("f", "OUT", "float32", (2,), b"")
     left, right = (np.array(side, np.float32).tobytes() for side in (faulty, clean))
-    assert differ(given, left, right, RunLimits(1, 1e-5, 1e-5)) == word
+    assert differ(passed, left, right, RunLimits(1, 1e-5, 1e-5)) == word
 
 
 def test_a_log_survives_what_kills_it(tmp_path: Path) -> None:
@@ -269,7 +270,7 @@ def test_a_log_survives_what_kills_it(tmp_path: Path) -> None:
 def parameter(shape: tuple[int, ...], *views: TensorArgument) -> Parameter:
     count = int(np.prod(shape))
     values = np.arange(count, dtype=STORAGE["float32"]).view("<u4")
-    uses = [(0, TensorUse(n, "IN", given, b"", b"")) for n, given in enumerate(views)]
+    uses = [(0, TensorUse(n, "IN", argument, b"", b"")) for n, argument in enumerate(views)]
     return Parameter((0, count * 4, "float32"), 0, shape, "IN", values, values, "x", uses=uses)
 
 
@@ -298,16 +299,16 @@ def test_plainer_data_of_a_signalling_nan_warns_of_nothing() -> None:
     one = Parameter((0, 8, "float32"), 0, (2,), "IN", stored, stored, "x")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = [values.view(np.float32).tolist() for values in _plainer(one)]
-    assert found == [[0.0, 0.0], [1.0, 1.0], [0.0, 2.0]]
+        contents = [values.view(np.float32).tolist() for values in _plainer(one)]
+    assert contents == [[0.0, 0.0], [1.0, 1.0], [0.0, 2.0]]
 
 
 def test_a_long_search_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     clock = iter(range(0, 1000, 20))
     monkeypatch.setattr("pypto_build.diagnose.reduce.judge.time.monotonic", lambda: float(next(clock)))
-    judge = SimpleNamespace(ending=lambda case: "other", wanted=SimpleNamespace(holds=lambda ending: False))
-    long = Search(judge, Log(tmp_path / "log"), 1, said.append)  # type: ignore[arg-type]
+    judge = SimpleNamespace(ending=lambda case: "other", target=SimpleNamespace(holds=lambda ending: False))
+    long = Search(judge, Log(tmp_path / "log"), 1, lines.append)  # type: ignore[arg-type]
     for number in range(5):
         assert not long.holds(SimpleNamespace(digest=str(number)))  # type: ignore[arg-type]
-    assert said == [f"{tried} tried, 0 kept so far; an interrupted search goes on from here" for tried in (2, 4)]
+    assert lines == [f"{tried} tried, 0 kept so far; an interrupted search goes on from here" for tried in (2, 4)]

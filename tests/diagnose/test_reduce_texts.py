@@ -21,25 +21,25 @@ from tests.replay.builder import build_artifact, embedded_module, replay
 @pytest.fixture(autouse=True)
 def _by_ourselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Packs are tested by themselves, and C-Vise where a test puts it."""
-    monkeypatch.setattr(work, "packed", lambda given, root: ("", ""))
+    monkeypatch.setattr(work, "packed", lambda options, root: ("", ""))
     monkeypatch.setattr(by_itself, "has_cvise", lambda: False)
 
 
-def reduce(artifact: Path, place: Path, *words: str) -> int:
-    """Reduce into `place` what is built there; the exit status."""
-    out = place / "out" / artifact.name
-    fixed = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--output", str(place)]
+def reduce(artifact: Path, directory: Path, *words: str) -> int:
+    """Reduce into `directory` what is built there; the exit status."""
+    out = directory / "out" / artifact.name
+    fixed = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--output", str(directory)]
     return main([*fixed, "--jobs", "2", *words])
 
 
-def signed(artifact: Path, place: Path) -> None:
+def signed(artifact: Path, directory: Path) -> None:
     """interface.json alone, which is there before anything compiles."""
     from pypto_build.artifact import load_artifact
     from pypto_build.artifact.files import write_bytes
     from pypto_build.artifact.interface import encode_interface, sign
 
     interface = sign(load_artifact(artifact)).interface
-    write_bytes(place / "out" / artifact.name / "interface.json", encode_interface(interface))
+    write_bytes(directory / "out" / artifact.name / "interface.json", encode_interface(interface))
 
 
 def text_search(tmp_path: Path, holds: Callable[[str], bool]) -> TextSearch:
@@ -112,9 +112,9 @@ def test_a_build_error(keep: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert reduce(artifact, tmp_path, "--keep", keep) == 0
     text = (tmp_path / "_jit_vector_dag_reduced/kernels/aiv/kernel_mul.cpp").read_text()
     assert "nobody_knows(y);" in text and not any(word in text for word in ("return", "if (", "//"))
-    said = capsys.readouterr().out
-    assert "kernel_mul: \u2018nobody_knows\u2019 was not declared in this scope" in said
-    assert "built, it has the same error" in said
+    output = capsys.readouterr().out
+    assert "kernel_mul: \u2018nobody_knows\u2019 was not declared in this scope" in output
+    assert "built, it has the same error" in output
 
 
 def test_what_compiles_is_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,8 +167,8 @@ def test_a_golden_that_raises(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (artifact / "golden.py").write_text(_GOLDEN)
     signed(artifact, tmp_path)
     assert reduce(artifact, tmp_path, "--keep", "golden_error") == 0
-    said = capsys.readouterr().out
-    assert "RuntimeError: The size of tensor a (3) must match the size of tensor b (4)" in said
+    output = capsys.readouterr().out
+    assert "RuntimeError: The size of tensor a (3) must match the size of tensor b (4)" in output
     text = (tmp_path / "_jit_vector_dag_reduced/golden.py").read_text()
     assert "a + b" in text and "unused" not in text and "else" not in text and "__outputs__" not in text
     assert not (artifact / "data/in/a.pt").exists()  # the artifact's own directory is left as it was

@@ -16,7 +16,7 @@ from pypto_build.rules.targets import TARGETS
 
 def test_every_option_of_a_run_is_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert run.main(["--help"]) == 0
-    known = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    flags = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
     not_of_the_user = {"--platform", "--build-dir", "--embedded", "--binaries", "--results", "--threads", "--memory"}
     not_of_the_user |= {
         "--golden",
@@ -26,7 +26,7 @@ def test_every_option_of_a_run_is_passed_on(capsys: pytest.CaptureFixture[str]) 
         "--chip",
         "--checked",
     }  # of tests, of how it is told, of programs
-    assert known - not_of_the_user - {"--comparator", "--scalar"} == set(PASSED_ON.values())
+    assert flags - not_of_the_user - {"--comparator", "--scalar"} == set(PASSED_ON.values())
     assert PASSED_ON.keys() <= OPTIONS.keys()
 
 
@@ -34,10 +34,10 @@ def test_options_come_back_as_written() -> None:
     parser = argparse.ArgumentParser()
     add_passed_on(parser)
     words = ["--rtol=1e-03", "--strict", "--data", "/d", "--dump-select", "add:0,mul", "--log-level", "v3"]
-    given = given_options(words)
-    assert given.assignments == ("DATA=/d", "RTOL=1e-03", "DUMP_ARGS=add:0,mul", "LOG_LEVEL=v3", "STRICT=1")
-    assert given.scons("replay", Path("/a b"), "a5sim").startswith("scons replay 'JIT=/a b' PLATFORM=a5sim DATA=/d ")
-    assert parser.parse_args([*given.flags]) == parser.parse_args(words)
+    repeat = given_options(words)
+    assert repeat.assignments == ("DATA=/d", "RTOL=1e-03", "DUMP_ARGS=add:0,mul", "LOG_LEVEL=v3", "STRICT=1")
+    assert repeat.scons("replay", Path("/a b"), "a5sim").startswith("scons replay 'JIT=/a b' PLATFORM=a5sim DATA=/d ")
+    assert parser.parse_args([*repeat.flags]) == parser.parse_args(words)
 
 
 @pytest.mark.parametrize("verb", ["replay", "hazards", "diverge", "dump", "pack"])

@@ -31,7 +31,7 @@ needs_browser = pytest.mark.skipif(find_browser() is None, reason="no Chromium o
 
 
 def _replayed(out: Path) -> Path:
-    """What a replay of the example left that got the last 8 rows of f wrong, and one element NaN."""
+    """Return a replay of the example with the last 8 rows of f wrong and one element NaN."""
     golden = read_pt(_EXAMPLE / "data" / "out" / "f.pt")
     actual = np.frombuffer(golden.contiguous(), "<f4").reshape(128, 128).copy()
     actual[120:] += 1
@@ -58,9 +58,9 @@ def _replayed(out: Path) -> Path:
 
 
 def _data(page: Path) -> dict[str, object]:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)
-    assert found
-    data: dict[str, object] = json.loads(found[1])
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)
+    assert match
+    data: dict[str, object] = json.loads(match[1])
     return data
 
 
@@ -379,20 +379,20 @@ def test_maps_keep_the_worst_of_a_cell() -> None:
     actual = expected.copy()
     actual[999, 299] = 2
     actual[0, 1] += 5e-6
-    found = error_map(actual, expected, "float32", 1e-5, 1e-5)
-    assert found is not None
-    assert (found.row_step, found.column_step, found.levels.shape) == (6, 2, (167, 150))
-    assert np.flatnonzero(found.levels).tolist() == [0, 167 * 150 - 1]
-    assert (found.levels[0, 0], found.levels[-1, -1]) == (16, 212)
+    picture = error_map(actual, expected, "float32", 1e-5, 1e-5)
+    assert picture is not None
+    assert (picture.row_step, picture.column_step, picture.levels.shape) == (6, 2, (167, 150))
+    assert np.flatnonzero(picture.levels).tolist() == [0, 167 * 150 - 1]
+    assert (picture.levels[0, 0], picture.levels[-1, -1]) == (16, 212)
 
 
 @pytest.mark.parametrize(("shape", "step"), [((1,), 1), ((7,), 1), ((2, 3, 4), 1), ((5, 0), None), ((), 1)])
 def test_maps_of_any_shape(shape: tuple[int, ...], step: int | None) -> None:
     values = np.zeros(shape, np.int32)
-    found = error_map(values + 1, values, "int32", 0, 0)
-    assert (found.row_step if found else None) == step
-    if found:
-        assert np.count_nonzero(found.levels) == max(values.size, 1)
+    picture = error_map(values + 1, values, "int32", 0, 0)
+    assert (picture.row_step if picture else None) == step
+    if picture:
+        assert np.count_nonzero(picture.levels) == max(values.size, 1)
 
 
 def test_wide_levels_are_wrapped() -> None:

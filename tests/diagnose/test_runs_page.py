@@ -55,12 +55,12 @@ def test_crashes_come_first_and_lead_to_their_reports(tmp_path: Path) -> None:
 
 def test_what_triage_found_stands_beside_the_reason_until_the_artifact_is_edited(tmp_path: Path) -> None:
     example = Path(__file__).resolve().parents[2] / "examples" / "artifacts" / "_jit_vector_dag"
-    root, place = tmp_path / "_jit_a", tmp_path / "build" / "a2a3sim" / "_jit_a"
+    root, output = tmp_path / "_jit_a", tmp_path / "build" / "a2a3sim" / "_jit_a"
     shutil.copytree(example, root)
-    mark_output(place, root)
+    mark_output(output, root)
     finding = Finding("diverge/kernel", "computes <else>", "kernels/aiv/kernel_add.cpp", 61)
     report = Report("triage", "_jit_a", (Finding("x", "w", level="warning"), finding), state=state_of(root))
-    write_bytes(place / "findings" / "triage.json", as_json(report))
+    write_bytes(output / "findings" / "triage.json", as_json(report))
     history, page = History(tmp_path / "build" / "h.sqlite"), tmp_path / "p.html"
     history.add(Run(0.0, "replay", "", 2.0), [Result("replay _jit_a a2a3sim", "mismatch", reason="1 < 2")])
     words = ["--history", str(history.path), "--html", str(page)]

@@ -343,20 +343,20 @@ def test_rows_of_a_file_replace_ours(tmp_path: Path) -> None:
     for name, chip, evidence, says in (
         ("no.such", "a2a3", "D", "there is no rate 'no.such'"),
         ("hbm", "910C", "D", "there is no chip '910C'"),
-        ("hbm", "a2a3", "X", "'X' is no evidence"),
+        ("hbm", "a2a3", "X", "'X' is not a kind of evidence"),
     ):
         path.write_text("[[rate]]\n" + row.format(name, chip, evidence))
         with pytest.raises(ArtifactError, match=says):
             read_rates(path)
     row = row.replace("cycles a repeat", "GB/s")
     path.write_text("[[rate]]\n" + row.format("hbm", "a2a3", "D").replace("7.5", "0"))
-    with pytest.raises(ArtifactError, match="is no value of 'hbm'; give"):
+    with pytest.raises(ArtifactError, match="is not a value of 'hbm'; give"):
         read_rates(path)
     path.write_text("[[rate]]\n" + row.format("clock", "a2a3", "D"))
     with pytest.raises(ArtifactError, match="'clock' is not in GB/s; give it in GHz"):
         read_rates(path)
     path.write_text("[[rate]]\nnam = 1\n")
-    with pytest.raises(ArtifactError, match="is no list of rates"):
+    with pytest.raises(ArtifactError, match="is not a list of rates"):
         read_rates(path)
 
 

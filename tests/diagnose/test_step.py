@@ -34,17 +34,21 @@ def step(artifact: Path, out: Path, *words: str) -> int:
 
 
 def stepped(
-    name: str, place: Path, capsys: pytest.CaptureFixture[str], *words: str, edits: Iterable[tuple[str, str, str]] = ()
+    name: str,
+    directory: Path,
+    capsys: pytest.CaptureFixture[str],
+    *words: str,
+    edits: Iterable[tuple[str, str, str]] = (),
 ) -> list[str]:
-    """What is printed for an example."""
-    status = step(copy_example(name, place, edits), place / "out", *words)
-    said = capsys.readouterr()
-    assert (status, said.err) == (0, "")
-    return said.out.splitlines()
+    """Return the output for an example."""
+    status = step(copy_example(name, directory, edits), directory / "out", *words)
+    output = capsys.readouterr()
+    assert (status, output.err) == (0, "")
+    return output.out.splitlines()
 
 
 def part(lines: list[str], command: str) -> list[str]:
-    """What one command of a script printed."""
+    """Return the output of one command of a script."""
     begin = lines.index(f"(step) {command}") + 1
     rest = lines[begin:]
     end = next((i for i, line in enumerate(rest) if line.startswith("(step) ")), len(rest))
@@ -105,9 +109,9 @@ def test_loops_have_their_scalars(tmp_path: Path, capsys: pytest.CaptureFixture[
         (("--task", "3", "--kernel", "aic"), "task 3 has no kernel 'aic'; it has aiv0 kernel_mul"),
         (("--task", "3", "--at", "70"), "nothing is executed at line 70; the nearest is 67"),
         (("--task", "3", "--at", "TMUL#2"), "there is no TMUL#2; there are 1"),
-        (("--task", "3", "--script", "jump"), "'jump': 'jump' is no command; there are next, back, goto, wrong, where, "
-         "list, print, tile, tiles, scalars, flags, pipes, kernel, help"),
-        (("--task", "3", "--script", "print v99"), "'print v99': 'v99' is no tile, tensor or scalar here; there are"),
+        (("--task", "3", "--script", "jump"), "'jump': 'jump' is not a command; there are next, back, goto, wrong, "
+         "where, list, print, tile, tiles, scalars, flags, pipes, kernel, help"),
+        (("--task", "3", "--script", "print v99"), "'print v99': 'v99' is not a tile, tensor or scalar here; there"),
         (("--task", "3", "--script", "print v7[0, 200]"), "'print v7[0, 200]': [0, 200]: 200 is outside of 0 to 127"),
         (("--task", "3", "--script", "flags 3"), "'flags 3': 'flags' takes no '3'; leave it out"),
     ],
@@ -115,8 +119,8 @@ def test_loops_have_their_scalars(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_what_it_cannot_do(
     words: tuple[str, ...], says: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = tmp_path_factory.mktemp("step")
-    assert step(copy_example("_jit_vector_dag", place), place / "out", *words) == 2
+    directory = tmp_path_factory.mktemp("step")
+    assert step(copy_example("_jit_vector_dag", directory), directory / "out", *words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"step: {says}")
 
@@ -136,15 +140,15 @@ int outside = 3;
 """
     made = instrument(text)
     assert made.text.count("\n") == text.count("\n")
-    told = [line.count("PYPTO_VARIABLE") for line in made.text.splitlines()]
-    assert told == [1, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0]
+    counts = [line.count("PYPTO_VARIABLE") for line in made.text.splitlines()]
+    assert counts == [1, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0]
     assert "x += i; PYPTO_VARIABLE(x);" in made.text and "{ PYPTO_VARIABLE(i);" in made.text
     assert (made.parameters, made.loops) == ({"f": ["a"]}, {"f": ["i"]})
 
 
-def session_of(place: Path, edits: Iterable[tuple[str, str, str]] = _SUM_FOR_PRODUCT) -> Session:
+def session_of(directory: Path, edits: Iterable[tuple[str, str, str]] = _SUM_FOR_PRODUCT) -> Session:
     """A recording of task 3 of vector_dag, with one wrong instruction."""
-    artifact, out = copy_example("_jit_vector_dag", place, edits), place / "out"
+    artifact, out = copy_example("_jit_vector_dag", directory, edits), directory / "out"
     build_artifact(artifact, out)
     build_checked(artifact, out)
     words = ["--build-dir", str(out), "--embedded", str(embedded_module()), "--task", "3"]
@@ -169,7 +173,7 @@ def test_the_terminal(tmp_path: Path) -> None:
             await pilot.press("colon", *"goto v13", "enter", "escape")
             assert session.step.label == "TLOAD#2"
             await pilot.press("colon", *"jump", "enter")
-            assert app.shown[0].startswith("'jump' is no command")
+            assert app.shown[0].startswith("'jump' is not a command")
             picture = app.export_screenshot()
             assert "TLOAD" in picture and "kernel_mul" in picture
             if keep := os.environ.get("PYPTO_BUILD_TEST_PICTURES"):

@@ -32,21 +32,21 @@ from tests.replay.builder import build_artifact, embedded_module, replay
 _WITHOUT_MAX = [("kernels/aiv/softmax_rows.cpp", "TROWEXPANDSUB(v16, v7, v15);", "TADDS(v16, v7, 0.0f);")]
 
 
-def sweep(artifact: Path, place: Path, *words: str) -> tuple[int, dict[str, Any]]:
-    """Build and sweep into `place`; the exit status and what JSON= gets."""
-    out = place / "out" / artifact.name
+def sweep(artifact: Path, directory: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    """Build and sweep into `directory`; the exit status and what JSON= gets."""
+    out = directory / "out" / artifact.name
     build_artifact(artifact, out)
-    fixed = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--output", str(place)]
-    status = main([*fixed, "--jobs", "2", "--json", str(place / "sweep.json"), *words])
-    found = place / "sweep.json"
-    return status, json.loads(found.read_bytes()) if found.is_file() else {}
+    fixed = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--output", str(directory)]
+    status = main([*fixed, "--jobs", "2", "--json", str(directory / "sweep.json"), *words])
+    document = directory / "sweep.json"
+    return status, json.loads(document.read_bytes()) if document.is_file() else {}
 
 
 def test_the_same_values_from_the_modules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, found = sweep(EXAMPLES / "_jit_vector_dag", tmp_path, "--seeds", "1-12")
-    assert (status, found["oracle"], len(found["cases"])) == (0, "the .pto modules", 12)
-    assert {case["status"] for case in found["cases"]} == {"pass"} and found["smallest"] is None
-    assert {case["kind"] for case in found["cases"]} >= {"zeros", "denormals", "normal"}
+    status, document = sweep(EXAMPLES / "_jit_vector_dag", tmp_path, "--seeds", "1-12")
+    assert (status, document["oracle"], len(document["cases"])) == (0, "the .pto modules", 12)
+    assert {case["status"] for case in document["cases"]} == {"pass"} and document["smallest"] is None
+    assert {case["kind"] for case in document["cases"]} >= {"zeros", "denormals", "normal"}
     assert "RTOL=0 ATOL=0: the same bits as the reference in every case" in capsys.readouterr().out
     assert not (tmp_path / "_jit_vector_dag_sweep").exists()
 
@@ -54,11 +54,11 @@ def test_the_same_values_from_the_modules(tmp_path: Path, capsys: pytest.Capture
 def test_what_fails_only_for_large_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A softmax that does not take the maximum away is right until exp() has no room."""
     artifact = copy_example("_jit_softmax", tmp_path, _WITHOUT_MAX)
-    status, found = sweep(artifact, tmp_path, "--seeds", "1-6,30,31", "--values", "normal,large,zeros")
-    failing = {case["kind"] for case in found["cases"] if case["status"] == "mismatch"}
-    assert (status, failing, found["smallest"]["kind"]) == (1, {"large"}, "large")
+    status, document = sweep(artifact, tmp_path, "--seeds", "1-6,30,31", "--values", "normal,large,zeros")
+    failing = {case["kind"] for case in document["cases"] if case["status"] == "mismatch"}
+    assert (status, failing, document["smallest"]["kind"]) == (1, {"large"}, "large")
     root = tmp_path / "_jit_softmax_sweep"
-    assert f"seed {found['smallest']['seed']} (large): scons replay JIT=" in capsys.readouterr().out
+    assert f"seed {document['smallest']['seed']} (large): scons replay JIT=" in capsys.readouterr().out
     build_artifact(root, tmp_path / "again")
     assert replay(root, tmp_path / "again").verdict.status == "mismatch"
 
@@ -73,10 +73,10 @@ def test_ctrl_c_keeps_the_cases_that_ran(
             yield result
 
     monkeypatch.setattr(work, "run_all", interrupted)
-    status, found = sweep(EXAMPLES / "_jit_vector_dag", tmp_path, "--seeds", "1-12")
-    assert (status, len(found["cases"])) == (130, 3)
-    said = capsys.readouterr().out
-    assert "[sweep] Ctrl-C after 3 of 12 cases\n[sweep] 3 cases against the .pto modules, 0 fail\n" in said
+    status, document = sweep(EXAMPLES / "_jit_vector_dag", tmp_path, "--seeds", "1-12")
+    assert (status, len(document["cases"])) == (130, 3)
+    output = capsys.readouterr().out
+    assert "[sweep] Ctrl-C after 3 of 12 cases\n[sweep] 3 cases against the .pto modules, 0 fail\n" in output
 
 
 def test_sizes_of_dynamic_dimensions(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_sizes_of_dynamic_dimensions(tmp_path: Path) -> None:
     for param in meta["params"]:
         param["shape"] = [-1 if extent == 200 else extent for extent in param["shape"]]
     (artifact / "compiled_meta.json").write_text(json.dumps(meta))
-    status, found = sweep(artifact, tmp_path, "--seeds", "1-8", "--shapes", "200,256", "--values", "normal,ones")
-    assert found["sizes"] == ["x[0]"]
-    ended = {(case["sizes"][0], case["status"]) for case in found["cases"]}
+    status, document = sweep(artifact, tmp_path, "--seeds", "1-8", "--shapes", "200,256", "--values", "normal,ones")
+    assert document["sizes"] == ["x[0]"]
+    ended = {(case["sizes"][0], case["status"]) for case in document["cases"]}
     assert (200, "pass") in ended and status in (0, 1)
     assert {size for size, _ in ended} == {200, 256}
 
@@ -96,8 +96,11 @@ def test_sizes_of_dynamic_dimensions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--seeds", "9-1"), "SEEDS=9-1: is no range of seeds"),
-        (("--values", "odd"), "VALUES=odd: 'odd' is no kind of values; one of random, edge, structured, special; or "),
+        (("--seeds", "9-1"), "SEEDS=9-1: is not a range of seeds"),
+        (
+            ("--values", "odd"),
+            "VALUES=odd: 'odd' is not a kind of values; one of random, edge, structured, special; or ",
+        ),
         (("--shapes", "3"), "SHAPES=3: no dimension of the artifact is dynamic; leave it out"),
     ],
 )
@@ -144,10 +147,10 @@ def test_seeds_kinds_and_sizes() -> None:
     usual = kinds_of("")
     assert usual.count("normal") + usual.count("uniform") + usual.count("wide") == len(usual) // 2
     assert "nans" not in usual and "nans" in kinds_of("random,special")
-    known = (Symbol(64, (("x", 0), ("y", 0))), Symbol(32, (("z", 1),)))
-    assert sizes_of("", known) == [(64, 32)]
-    assert sizes_of("1x16,7x32", known) == [(1, 16), (7, 32)]
-    around = sizes_of("auto", known)
+    symbols = (Symbol(64, (("x", 0), ("y", 0))), Symbol(32, (("z", 1),)))
+    assert sizes_of("", symbols) == [(64, 32)]
+    assert sizes_of("1x16,7x32", symbols) == [(1, 16), (7, 32)]
+    around = sizes_of("auto", symbols)
     assert around[0] == (64, 32) and {(1, 32), (64, 33), (63, 32), (1, 1)} <= set(around)
     every = list(cases(range(40), ["zeros", "normal"], [(1,), (2,)]))
     assert {(case.kind, case.sizes) for case in every} == {(k, s) for k in ("zeros", "normal") for s in ((1,), (2,))}

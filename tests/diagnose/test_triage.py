@@ -72,10 +72,10 @@ def test_what_is_certain() -> None:
 class Instruments(Triage):
     """Instruments that find what they are told to, and say in which order they were asked."""
 
-    def __init__(self, found: dict[str, Finding], status: Status = "mismatch") -> None:
+    def __init__(self, findings: dict[str, Finding], status: Status = "mismatch") -> None:
         words = ["examples/none", "--build-dir", "out", "--embedded", "module", "--binaries", "out/check"]
         super().__init__(parser().parse_args(words), verdict(status), given_options(words))
-        self.found, self.asked = found, list[str]()
+        self.found, self.asked = findings, list[str]()
 
     def _tool(self, name: str, words: Sequence[str]) -> None:
         self.asked.append(name)
@@ -89,7 +89,7 @@ class Instruments(Triage):
 
 
 @pytest.mark.parametrize(
-    "found, status, asked",
+    "findings, status, tools",
     [
         ({}, "mismatch", "lint orders hazards diverge flaky"),
         ({}, "hang", "lint orders hazards"),
@@ -98,11 +98,11 @@ class Instruments(Triage):
         ({"hazards": UNORDERED, "flaky": RUNS}, "mismatch", "lint orders hazards diverge flaky"),
     ],
 )
-def test_cheapest_first_until_it_is_certain(found: dict[str, Finding], status: Status, asked: str) -> None:
+def test_cheapest_first_until_it_is_certain(findings: dict[str, Finding], status: Status, tools: str) -> None:
     pytest.importorskip("torch")
-    instruments = Instruments(found, status)
+    instruments = Instruments(findings, status)
     instruments.run()
-    assert instruments.asked == asked.split()
+    assert instruments.asked == tools.split()
 
 
 def test_the_answer_in_words() -> None:
@@ -127,8 +127,8 @@ def test_a_store_past_a_tensor(tmp_path: Path) -> None:
     run = project.quiet("triage", "JIT=_jit_chain", f"JSON={tmp_path}/found.json")
     answer = f"; the cause:\nkernels/aiv/plus_one.cpp:{line}: error: {message} [hazards/out-of-bounds]\n"
     assert run.status == 2 and answer in run.output, run.output
-    found = json.loads((tmp_path / "found.json").read_bytes())["findings"]
-    assert found[0]["rule"] == "hazards/out-of-bounds"
+    findings = json.loads((tmp_path / "found.json").read_bytes())["findings"]
+    assert findings[0]["rule"] == "hazards/out-of-bounds"
     error = project.verdict()["error"]
     assert isinstance(error, dict)
     assert (error["task"], error["kernel"]) == ("1", "plus_one")
@@ -155,22 +155,22 @@ def test_what_was_edited_since_the_last_pass_comes_first(tmp_path: Path) -> None
     project.edit("kernels/aiv/plus_one.cpp", "in[i] + 1.0f", "in[i] + 2.0f")
     before = {path: path.read_bytes() for path in project.artifact.rglob("*") if path.is_file()}
     run = project.scons("triage", "JIT=_jit_chain")
-    place = "kernels/aiv/plus_one.cpp:11"
+    position = "kernels/aiv/plus_one.cpp:11"
     text = "for (uint32_t i = 0; i < x->shapes[0]; ++i) out[i] = in[i] + {}.0f;"
     assert "[triage] _jit_chain: 'y' differs; the cause:\n" in run.output
     assert (
-        f"{place}: error: edited since the last pass, and with this put back it passes: '{text.format(2)}' was "
+        f"{position}: error: edited since the last pass, and with this put back it passes: '{text.format(2)}' was "
         f"'{text.format(1)}' [triage/edited]\n"
     ) in run.output
-    assert f"    edit {place}: {text.format(2)}  ->  {text.format(1)}\n" in run.output
+    assert f"    edit {position}: {text.format(2)}  ->  {text.format(1)}\n" in run.output
     assert "not run: golden, lint, other orders, hazards, diverge, flaky (the cause is certain)" in run.output
     assert "Mismatched elements" in run.output  # Project.scons asks for VERBOSE=1
     brief = project.quiet("triage", "JIT=_jit_chain", "ANNOTATE=github", "JUNIT=out.xml").output
     assert "[RUN]   'y' FAIL" in brief and "Mismatched elements" not in brief
-    file = f"build_output/_jit_chain/{place.partition(':')[0]}"
+    file = f"build_output/_jit_chain/{position.partition(':')[0]}"
     assert f"\n::error file={file},line=11,title=triage/edited::edited since the last pass, and " in brief
     (failure,) = ElementTree.parse(project.root / "out.xml").iter("failure")
-    assert failure.get("message", "").startswith(f"{place}: edited since the last pass, and ")
+    assert failure.get("message", "").startswith(f"{position}: edited since the last pass, and ")
     assert "[triage] _jit_chain: 'y' differs; the cause:\n" in (failure.text or "")
     assert {path: path.read_bytes() for path in project.artifact.rglob("*") if path.is_file()} == before
 
@@ -241,8 +241,8 @@ def test_the_golden_follows_from_the_program_where_there_is_no_golden_py(tmp_pat
     shutil.copyfile(Path(__file__).resolve().parents[2] / "examples" / "hello_world.py", program)
     assert compile_main([str(program), "--output", str(root)]) == 0
     (root / "golden.py").unlink()
-    found = golden_findings(load_artifact(root), tmp_path / "out", [], program)
-    assert found == ([], "the golden (it follows from the reference of hello_world.py and the inputs: that was run)")
+    answer = golden_findings(load_artifact(root), tmp_path / "out", [], program)
+    assert answer == ([], "the golden (it follows from the reference of hello_world.py and the inputs: that was run)")
     golden = root / "data" / "out" / "c.pt"
     write_pt(golden, "float32", (128, 128), bytes(4 * 128 * 128))
     (root / "data" / "golden.json").unlink()

@@ -1,4 +1,4 @@
-"""Which edits of an orchestration are tried, and that the planted ones are found without the program."""
+"""Edits of an orchestration that are tried: the planted ones are found without the program."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _built(artifact: str, out: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where examples are built, once each."""
+    """Return the directory in which each example is built once."""
     return tmp_path_factory.mktemp("built")
 
 
@@ -62,12 +62,12 @@ def test_planted(bug: Bug, built: Path, tmp_path: Path) -> None:
     (out / "kernels").symlink_to(_built(bug.artifact, built / bug.artifact) / "kernels")
     _build_orchestration(artifact, out)
     launch = open_launch(artifact, out, embedded_module(), "a2a3sim")
-    (found,) = golden_findings(launch, None, Limits(), 100)
+    (finding,) = golden_findings(launch, None, Limits(), 100)
     lines = (artifact / bug.file).read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if bug.at in text)
-    assert (found.rule, found.path, found.line) == (bug.rule, bug.file, line)
-    assert bug.says in found.message
-    for edit in found.edits:
+    assert (finding.rule, finding.path, finding.line) == (bug.rule, bug.file, line)
+    assert bug.says in finding.message
+    for edit in finding.edits:
         assert lines[edit.line - 1].strip() == edit.old
         lines[edit.line - 1] = edit.new
     original = [text.strip() for text in (_EXAMPLES / bug.artifact / bug.file).read_text().splitlines()]
@@ -126,11 +126,11 @@ def test_what_no_edit_explains_is_told_with_its_region(built: Path, tmp_path: Pa
     data[3 * row : 5 * row] = bytes(2 * row)
     write_pt(artifact / "data/out/acc.pt", golden.dtype, golden.shape, bytes(data))
     launch = open_launch(artifact, _built("_jit_accumulate", built / "_jit_accumulate"), embedded_module(), "a2a3sim")
-    (found,) = golden_findings(launch, None, Limits(), 100)
-    assert found.rule == "diverge/golden"
-    assert "differ from the golden, within [3:5, 0:128]" in found.message
-    assert found.detail == ("the first of them is in an output of tasks 0, 1 axpy_acc",)
-    assert found.hint.startswith(
+    (finding,) = golden_findings(launch, None, Limits(), 100)
+    assert finding.rule == "diverge/golden"
+    assert "differ from the golden, within [3:5, 0:128]" in finding.message
+    assert finding.detail == ("the first of them is in an output of tasks 0, 1 axpy_acc",)
+    assert finding.hint.startswith(
         "the modules, the orchestration, the inputs or the golden are wrong; if the program is at hand, name it with "
         "PROGRAM=; "
     )

@@ -22,10 +22,10 @@ def why(artifact: Path, out: Path, *more: str) -> tuple[int, Link | None]:
     """Build and ask; the exit status and the chain."""
     build_artifact(artifact, out)
     build_checked(artifact, out)
-    told = out / "why.json"
+    written = out / "why.json"
     words = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), *more]
-    status = main([*words, "--json", str(told)])
-    return status, msgspec.json.decode(told.read_bytes(), type=Link) if told.is_file() else None
+    status = main([*words, "--json", str(written)])
+    return status, msgspec.json.decode(written.read_bytes(), type=Link) if written.is_file() else None
 
 
 def links(link: Link) -> Iterator[Link]:
@@ -53,7 +53,7 @@ def test_wrong_element(bug: Wrong, tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def _split(places: set[str]) -> list[tuple[str, str]]:
-    return [(place.rpartition(":")[0], place.rpartition(":")[2]) for place in places]
+    return [(position.rpartition(":")[0], position.rpartition(":")[2]) for position in places]
 
 
 @pytest.mark.parametrize("at", ["5,9", "60,9"])
@@ -61,12 +61,12 @@ def test_a_chain_goes_through_the_pipe_to_the_cube(at: str, tmp_path: Path) -> N
     """Both vector cores pop their half of what the cube has pushed."""
     status, top = why(copy_example("_jit_gemm_silu_lanes", tmp_path), tmp_path / "out", "--out", "out", "--at", at)
     assert status == 0 and top is not None
-    found = list(links(top))
-    (push,) = (one for one in found if one.instruction == "TPUSH" and one.note != "as above")
-    (pop,) = (one for one in found if push in one.of)
+    chain = list(links(top))
+    (push,) = (one for one in chain if one.instruction == "TPUSH" and one.note != "as above")
+    (pop,) = (one for one in chain if push in one.of)
     assert (pop.instruction, pop.value) == ("TPOP", push.value)
     assert push.kernel == "gemm_silu_aic" and push.cpp.startswith("kernels/aic/gemm_silu_aic.cpp:")
-    inputs = {one.where.partition(" ")[0] for one in found if one.note == "input of the program"}
+    inputs = {one.where.partition(" ")[0] for one in chain if one.note == "input of the program"}
     assert {"'a'", "'b'"} <= inputs
 
 
@@ -92,14 +92,14 @@ def test_a_right_element_has_its_chain_too(tmp_path: Path) -> None:
     artifact = copy_example("_jit_vector_dag", tmp_path)
     status, top = why(artifact, tmp_path / "out", "--out", "f", "--at", "127,0")
     assert status == 0 and top is not None
-    found = list(links(top))
-    assert not any(one.differs or one.parts for one in found)
-    assert {one.task for one in found if one.instruction} == {0, 1, 2, 3, 4}
-    add = next(one for one in found if one.instruction == "TADD" and one.task == 0)
+    chain = list(links(top))
+    assert not any(one.differs or one.parts for one in chain)
+    assert {one.task for one in chain if one.instruction} == {0, 1, 2, 3, 4}
+    add = next(one for one in chain if one.instruction == "TADD" and one.task == 0)
     one, other = (operand.value for operand in add.of)
     assert add.value is not None and one is not None and other is not None
     assert add.value == pytest.approx(one + other, rel=1e-6)
-    assert {one.where for one in found if one.note == "input of the program"} == {"'a' [127, 0]", "'b' [127, 0]"}
+    assert {one.where for one in chain if one.note == "input of the program"} == {"'a' [127, 0]", "'b' [127, 0]"}
 
 
 def test_a_reduction_is_summarised(tmp_path: Path) -> None:
@@ -121,30 +121,30 @@ def test_scratch_carries_nothing(tmp_path: Path) -> None:
 
 
 def followed(artifact: Path, out: Path, *words: str) -> Forward:
-    """What `FROM=` answers."""
+    """Return the answer of `FROM=`."""
     build_artifact(artifact, out)
     build_checked(artifact, out)
-    told = out / "forward.json"
-    given = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), *words]
-    assert main([*given, "--json", str(told)]) == 0
-    return msgspec.json.decode(told.read_bytes(), type=Forward)
+    written = out / "forward.json"
+    command = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), *words]
+    assert main([*command, "--json", str(written)]) == 0
+    return msgspec.json.decode(written.read_bytes(), type=Forward)
 
 
 def test_forward_through_all_tasks(tmp_path: Path) -> None:
     """An element of vector_dag is in one element of each tensor, in the order of the tasks, and of the output."""
-    found = followed(copy_example("_jit_vector_dag", tmp_path), tmp_path / "out", "--from", "a", "--at", "3,4")
-    assert [(one.task, one.instruction) for one in found.steps if one.instruction not in ("TLOAD", "TSTORE")] == [
+    forward = followed(copy_example("_jit_vector_dag", tmp_path), tmp_path / "out", "--from", "a", "--at", "3,4")
+    assert [(one.task, one.instruction) for one in forward.steps if one.instruction not in ("TLOAD", "TSTORE")] == [
         (0, "TADD"), (1, "TADDS"), (2, "TADDS"), (3, "TMUL"), (4, "TADD"),
     ]  # fmt: skip
-    assert all((one.count, one.first) == (1, (3, 4)) for one in found.steps)
-    (output,) = found.outputs
+    assert all((one.count, one.first) == (1, (3, 4)) for one in forward.steps)
+    (output,) = forward.outputs
     assert (output.output, output.count, output.of, output.first) == ("f", 1, 16384, [[3, 4]])
 
 
 def test_forward_spreads_over_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two rows of the left operand of a product reach two rows of the result, whose other rows are free of them."""
-    found = followed(copy_example("_jit_matmul", tmp_path), tmp_path / "out", "--from", "a", "--at", "3:5,4")
-    (output,) = found.outputs
+    forward = followed(copy_example("_jit_matmul", tmp_path), tmp_path / "out", "--from", "a", "--at", "3:5,4")
+    (output,) = forward.outputs
     assert (output.output, output.count, output.first[0]) == ("c", 256, [3, 0])
     assert "reaches 'c': 256 of 16384 elements" in capsys.readouterr().out
 
@@ -163,15 +163,15 @@ def test_a_task_of_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--from", "y", "--at", "0,0"), "FROM=y is no tensor of the program; it has x, out"),
+        (("--from", "y", "--at", "0,0"), "FROM=y is not a tensor of the program; it has x, out"),
         (
             ("--from", "x", "--out", "out", "--at", "0,0"),
             "OUT=out and FROM=x exclude each other; leave one of them out",
         ),
-        (("--out", "x", "--at", "0,0"), "OUT=x is no output of the program; it has out"),
+        (("--out", "x", "--at", "0,0"), "OUT=x is not an output of the program; it has out"),
         (("--at", "0"), "AT=0 does not fit the shape [64, 256]; give it as AT=0,0"),
         (("--at", "64,0"), "AT=64,0: 64 is outside of 0 to 63; the shape is [64, 256]"),
-        (("--at", "0,a"), "AT=0,a: 'a' is no index and no range; I or I:J"),
+        (("--at", "0,a"), "AT=0,a: 'a' is neither an index nor a range; write I or I:J"),
         (("--at", "5:2,0"), "AT=5:2,0: 5:2 is outside of 0 to 63; the shape is [64, 256]"),
     ],
 )
@@ -184,27 +184,29 @@ def test_what_it_cannot_answer(
 
 @pytest.mark.parametrize(("source", "at"), [("a", "5,9"), ("a", "60,9"), ("b", "9,100")])
 def test_forward_goes_through_the_pipe_to_the_vector_cores(source: str, at: str, tmp_path: Path) -> None:
-    """A row of the left operand is a row of what is pushed, and a column of the right one a column of it: they reach a
-    row or a column of the output, on the vector core that has its half."""
-    found = followed(copy_example("_jit_gemm_silu_lanes", tmp_path), tmp_path / "out", "--from", source, "--at", at)
-    names = [one.instruction for one in found.steps]
+    """A row of the left operand becomes a row of the pushed tile, and a column of the right one becomes a column.
+
+    They reach a row or a column of the output, on the vector core that has its half.
+    """
+    forward = followed(copy_example("_jit_gemm_silu_lanes", tmp_path), tmp_path / "out", "--from", source, "--at", at)
+    names = [one.instruction for one in forward.steps]
     assert names.index("TMATMUL") < names.index("TPUSH") < names.index("TPOP") < names.index("TADD")
-    (output,) = found.outputs
+    (output,) = forward.outputs
     row, col = map(int, at.split(","))
     assert (output.output, output.count) == ("out", 128 if source == "a" else 64)
     assert output.first[0] == ([row, 0] if source == "a" else [0, col])
-    pops = {(one.kernel, one.count) for one in found.steps if one.instruction == "TPOP"}
+    pops = {(one.kernel, one.count) for one in forward.steps if one.instruction == "TPOP"}
     assert {kernel for kernel, _ in pops} == {"gemm_silu_aiv"}
 
 
 def test_forward_stops_where_it_is_overwritten(tmp_path: Path) -> None:
-    """What the last task writes does not carry b where it takes neither c nor g."""
+    """The output of the last task does not carry b if the task takes neither c nor g."""
     edits = [
         ("orchestration/vector_dag.cpp", "params_t4.add_input(g);", "params_t4.add_input(ext_a);"),
         ("orchestration/vector_dag.cpp", "params_t4.add_input(c);", "params_t4.add_input(ext_a);"),
     ]
-    found = followed(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--from", "b", "--at", "3,4")
-    assert {one.task for one in found.steps} == {0, 1, 2, 3} and found.outputs == []
+    forward = followed(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--from", "b", "--at", "3,4")
+    assert {one.task for one in forward.steps} == {0, 1, 2, 3} and forward.outputs == []
 
 
 def test_forward_forgets_what_others_store_over(tmp_path: Path) -> None:
@@ -213,5 +215,5 @@ def test_forward_forgets_what_others_store_over(tmp_path: Path) -> None:
         ("orchestration/vector_dag.cpp", "params_t1.add_input(c);", "params_t1.add_input(ext_a);"),
         ("orchestration/vector_dag.cpp", "params_t1.add_output(d);", "params_t1.add_inout(c);"),
     ]
-    found = followed(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--from", "b", "--at", "3,4")
-    assert {one.task for one in found.steps} == {0} and found.outputs == []
+    forward = followed(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--from", "b", "--at", "3,4")
+    assert {one.task for one in forward.steps} == {0} and forward.outputs == []

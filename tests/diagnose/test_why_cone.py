@@ -1,4 +1,4 @@
-"""Which calls have a part in an element is told by what they load and store; the others are not made again."""
+"""The loads and stores of calls tell which calls have a part in an element; only those are run again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SETS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=8)
 
 
 def intervals(pairs: list[tuple[int, int]]) -> tuple[Intervals, set[int]]:
-    """Of first bytes and lengths; and the same as a set."""
+    """Return intervals of first bytes and lengths, and the same bytes as a set."""
     low = np.array([first for first, _ in pairs], np.int64)
     high = np.array([first + length for first, length in pairs], np.int64)
     return Intervals.of(low, high), {byte for first, length in pairs for byte in range(first, first + length)}
@@ -58,20 +58,20 @@ def test_intervals_are_sets_of_bytes(one: list[tuple[int, int]], two: list[tuple
 @pytest.fixture
 def needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[list[list[int]] | None]]:
     """Gives the calls that every second run made; None where it made all. The runs have a process of their own."""
-    told = tmp_path / "needed"
+    path = tmp_path / "needed"
     look = Runs._look
 
     def noting(self: Runs, calls: list[Call], only: list[Call] | None, runs: Any) -> None:
-        with told.open("a", encoding="ascii") as file:
+        with path.open("a", encoding="ascii") as file:
             file.write(json.dumps(only) + "\n")
         look(self, calls, only, runs)
 
     monkeypatch.setattr(Runs, "_look", noting)
-    return lambda: [json.loads(line) for line in told.read_text(encoding="ascii").splitlines()]
+    return lambda: [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
 
 
 def test_only_what_has_a_part_is_made_again(tmp_path: Path, needed: Callable[[], object]) -> None:
-    """Of vector_dag whose last task takes c twice the second, third and fourth have none."""
+    """The last task of vector_dag takes c twice here, so the second, third and fourth task have no part."""
     edits = [("orchestration/vector_dag.cpp", "params_t4.add_input(g);", "params_t4.add_input(c);")]
     status, top = why(copy_example("_jit_vector_dag", tmp_path, edits), tmp_path / "out", "--at", "127,0")
     assert status == 0 and top is not None
@@ -104,7 +104,7 @@ def test_a_kernel_that_uses_pointers(tmp_path: Path, needed: Callable[[], object
 def test_what_comes_out_otherwise_is_run_whole(
     tmp_path: Path, needed: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it is not known that it does, the other value shows it."""
+    """A call may depend on more than its loads; then the other value shows it."""
     monkeypatch.setattr(runs, "may_be_plain", lambda _: False)
     status, top = why(copy_example("_jit_vector_dag", tmp_path, _BY_POINTER), tmp_path / "out", "--at", "127,0")
     assert status == 0 and top is not None and not top.note
@@ -127,8 +127,8 @@ def test_a_trace_that_the_disk_has_no_room_for(tmp_path: Path, monkeypatch: pyte
     artifact, out = copy_example("_jit_vector_dag", tmp_path), tmp_path / "out"
     status, top = why(artifact, out, "--at", "127,0")
     assert status == 0 and top is not None
-    said = f"task 4 loads and stores 0 MB, whose trace needs 3 MB: {out} has 3"
-    assert (top.note, top.cut, top.of) == (said, True, [])
+    note = f"task 4 loads and stores 0 MB, whose trace needs 3 MB: {out} has 3"
+    assert (top.note, top.cut, top.of) == (note, True, [])
 
 
 def test_a_trace_that_is_written_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

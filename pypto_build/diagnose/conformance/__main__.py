@@ -57,35 +57,35 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     flags = parser()
-    given, rest = flags.parse_known_args(argv)
-    given.options += rest
-    if wrong := [word for word in given.options if word.startswith("-") or "=" not in word]:
+    options, rest = flags.parse_known_args(argv)
+    options.options += rest
+    if wrong := [word for word in options.options if word.startswith("-") or "=" not in word]:
         flags.error(f"{wrong[0]}: {'no such flag' if wrong[0].startswith('-') else 'is no NAME=value'}")
-    return run_tool("conformance", lambda: _read(given) if given.read else _write(given))
+    return run_tool("conformance", lambda: _read(options) if options.read else _write(options))
 
 
-def _read(given: argparse.Namespace) -> int:
+def _read(options: argparse.Namespace) -> int:
     from .results import collect, read_results
 
-    if given.directory or given.run:
-        raise ArtifactError("", "--read reads what there is", "leave out DIR and --run")
-    results = collect(given.read, given.platform or "") if given.read.is_dir() else read_results(given.read)
-    return _tell(results, given.json, given.read)
+    if options.directory or options.run:
+        raise ArtifactError("", "--read only reads results", "leave out DIR and --run")
+    results = collect(options.read, options.platform or "") if options.read.is_dir() else read_results(options.read)
+    return _tell(results, options.json, options.read)
 
 
-def _write(given: argparse.Namespace) -> int:
+def _write(options: argparse.Namespace) -> int:
     from .results import collect, write_kit
 
-    if given.directory is None:
-        raise ArtifactError("", "name a directory for the kit", "or what to read, with --read")
-    platform = given.platform or "a2a3"
-    written = write_kit(given.directory, platform)
-    print(f"[conformance] wrote {len(written)} artifacts to {given.directory}")
-    if not given.run:
+    if options.directory is None:
+        raise ArtifactError("", "DIR is missing", "name a directory for the kit, or read results with --read")
+    platform = options.platform or "a2a3"
+    written = write_kit(options.directory, platform)
+    print(f"[conformance] wrote {len(written)} artifacts to {options.directory}")
+    if not options.run:
         return 0
-    builds = given.directory / "build"
-    words = [*own_tool("pypto_build.cli"), "replay", f"{given.directory}/_jit_conformance_*"]
-    words += ["-p", platform, f"BUILD_DIR={builds}", *given.options]
+    builds = options.directory / "build"
+    words = [*own_tool("pypto_build.cli"), "replay", f"{options.directory}/_jit_conformance_*"]
+    words += ["-p", platform, f"BUILD_DIR={builds}", *options.options]
     for shown in builds.glob("*/_jit_conformance_*/actual"):  # an old link would show an earlier run's outputs
         if shown.is_symlink():
             shown.unlink()
@@ -94,7 +94,7 @@ def _write(given: argparse.Namespace) -> int:
         print(run.stdout, end="")
         if run.returncode in _NOTHING_RAN:
             return run.returncode
-    return _tell(collect(builds), given.json or given.directory / RESULTS, builds)
+    return _tell(collect(builds), options.json or options.directory / RESULTS, builds)
 
 
 def _tell(results: Results, path: Path | None, source: Path) -> int:
@@ -109,7 +109,7 @@ def _tell(results: Results, path: Path | None, source: Path) -> int:
             raise ArtifactError(path, f"cannot be written: {error.strerror}", "name another file") from None
         print(f"[conformance] the file to send: {path}")
     if results.platform.startswith(("a2a3sim", "a5sim")):
-        print("[conformance] this ran on a CPU, which tells nothing of a device")
+        print("[conformance] the kit ran on a CPU, so the results say nothing about a device")
     return 0 if all(judgement.fits for judgement in judgements) else 1
 
 

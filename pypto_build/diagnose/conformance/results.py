@@ -44,12 +44,12 @@ def write_kit(root: Path, platform: str) -> list[Path]:
         root.mkdir(parents=True, exist_ok=True)
         others = sorted(path.name for path in root.glob("_jit_*") if path.name not in names)
         if others:
-            raise ArtifactError(
-                root, f"holds artifacts that are none of the kit's: {others[0]}", "name a new directory"
-            )
+            raise ArtifactError(root, f"holds '{others[0]}', which is not part of the kit", "name a new directory")
         return [_write(group, root / group.artifact, platform) for group in groups()]
     except OSError as error:
-        raise ArtifactError(error.filename or root, f"cannot be written: {error.strerror}", "name another") from None
+        raise ArtifactError(
+            error.filename or root, f"cannot be written: {error.strerror}", "name another directory"
+        ) from None
 
 
 def _write(group: Group, root: Path, platform: str) -> Path:
@@ -58,7 +58,7 @@ def _write(group: Group, root: Path, platform: str) -> Path:
     try:
         compiled = compile_file(str(program), root, generation, Options(locations=False))
     except CompileError as error:
-        raise ArtifactError(program, str(error), "this is a fault of ours", kind="build_error") from None
+        raise ArtifactError(program, str(error), "report this as a bug of pypto-build", kind="build_error") from None
     files = {name: text for name, text in compiled.files.items() if name != SCENE_TEST_NAME}
     files = {name: text.replace(str(program), program.name) for name, text in files.items()}
     write_files(root, _edited(files, group.edits))
@@ -147,12 +147,12 @@ def read_results(path: Path) -> Results:
     try:
         results = msgspec.json.decode(data, type=Results)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ArtifactError(path, f"is no file of results: {error}", "name results.json of a kit") from None
+        raise ArtifactError(path, f"is not a file of results: {error}", "name results.json of a kit") from None
     if results.kit != digest_of_inputs():
         hint = "read it with the version of pypto-build that wrote the kit, or write and run the kit anew"
-        raise ArtifactError(path, "is of another edition of the kit", hint)
-    for name, given in results.outputs.items():
-        if not re.fullmatch("(?:[0-9a-f]{2})*", given.bits):
+        raise ArtifactError(path, "belongs to another version of the kit", hint)
+    for name, output in results.outputs.items():
+        if not re.fullmatch("(?:[0-9a-f]{2})*", output.bits):
             raise ArtifactError(path, f"{_shown(name)}: its bits are not hexadecimal digits", "send it again")
     return results
 
@@ -171,19 +171,19 @@ def collect(root: Path, platform: str = "") -> Results:
     if not root.is_dir():
         raise ArtifactError(root, "no such directory", "name the kit's, or the BUILD_DIR= of its replays")
     places = {group.name: _places(root, group, platform) for group in groups()}
-    found = {place.parent.parent for several in places.values() for place in several}
-    if not found:
+    roots = {directory.parent.parent for several in places.values() for directory in several}
+    if not roots:
         hint = "run the kit first: pypto-build conformance DIR --run"
         raise ArtifactError(root, "holds no outputs of the kit's artifacts", hint)
-    if len(found) > 1:
-        listed = ", ".join(sorted(str(path.relative_to(root)) or "." for path in found))
+    if len(roots) > 1:
+        listed = ", ".join(sorted(str(path.relative_to(root)) or "." for path in roots))
         raise ArtifactError(root, f"holds outputs of several runs ({listed})", "name one of them")
     outputs: dict[str, GivenOutput] = {}
     ran_on = platform
     for group in groups():
-        for place in places[group.name]:
-            ran_on = _platform(place.parent) or ran_on
-            outputs |= dict(_outputs(place, group))
+        for directory in places[group.name]:
+            ran_on = _platform(directory.parent) or ran_on
+            outputs |= dict(_outputs(directory, group))
     return Results(digest_of_inputs(), ran_on, outputs)
 
 
@@ -191,7 +191,10 @@ def _places(root: Path, group: Group, platform: str) -> list[Path]:
     """Return the directories with outputs of one artifact. They are at most two levels below the root."""
     levels = ["", f"{platform}/" if platform else "*/", f"build/{platform}/" if platform else "build/*/"]
     return [
-        place for level in levels for place in sorted(root.glob(f"{level}{group.artifact}/actual")) if place.is_dir()
+        directory
+        for level in levels
+        for directory in sorted(root.glob(f"{level}{group.artifact}/actual"))
+        if directory.is_dir()
     ]
 
 
@@ -204,9 +207,9 @@ def _platform(output: Path) -> str:
     return read.platform if read.runtime == "embedded" else f"{read.platform} ({read.runtime})"
 
 
-def _outputs(place: Path, group: Group) -> Iterator[tuple[str, GivenOutput]]:
+def _outputs(directory: Path, group: Group) -> Iterator[tuple[str, GivenOutput]]:
     for question in group.questions:
-        path = place / f"{question.name}.pt"
+        path = directory / f"{question.name}.pt"
         if path.is_file():
             tensor = read_pt(path)
             yield question.name, GivenOutput(tensor.dtype, bytes(tensor.data).hex())
@@ -217,11 +220,11 @@ def judge(results: Results, source: Path | str = "") -> list[Judgement]:
 
     Raises ArtifactError for an output of an unknown question, or of a wrong type or size.
     """
-    known = {question.name: question for group in groups() for question in group.questions}
-    if unknown := sorted(set(results.outputs) - known.keys()):
-        what = f"has results of {_shown(unknown[0])}, which is no question of the kit"
+    questions = {question.name: question for group in groups() for question in group.questions}
+    if unknown := sorted(set(results.outputs) - questions.keys()):
+        what = f"has results of {_shown(unknown[0])}, which the kit does not ask for"
         raise ArtifactError(source, what, "send the file again")
-    return [_judge(question, results.outputs, source) for question in known.values()]
+    return [_judge(question, results.outputs, source) for question in questions.values()]
 
 
 def _shown(text: str) -> str:
@@ -232,10 +235,10 @@ def _shown(text: str) -> str:
 def _judge(question: Question, outputs: Mapping[str, GivenOutput], source: Path | str) -> Judgement:
     if question.name not in outputs:
         return Judgement(question, (), missing=True)
-    given, expected = outputs[question.name], question.answers[0].values
-    data = binascii.unhexlify(given.bits)
-    if given.dtype != question.dtype or len(data) != expected.nbytes:
-        what = f"has {len(data)} bytes of {_shown(given.dtype)}, not {expected.nbytes} of '{question.dtype}'"
+    output, expected = outputs[question.name], question.answers[0].values
+    data = binascii.unhexlify(output.bits)
+    if output.dtype != question.dtype or len(data) != expected.nbytes:
+        what = f"has {len(data)} bytes of {_shown(output.dtype)}, not {expected.nbytes} of '{question.dtype}'"
         raise ArtifactError(source, f"'{question.name}' {what}", "run the kit again as it was written")
     actual = np.frombuffer(data, expected.dtype).reshape(expected.shape)
     apart = {answer.label: _apart(actual, answer.values) for answer in question.answers}

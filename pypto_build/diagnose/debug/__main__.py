@@ -57,27 +57,27 @@ class DebugSession:
 
 def require(name: str) -> str:
     """Return the path of a program. If it is missing, raises a usage error that says what to install."""
-    found = shutil.which(name)
-    if found is None:
+    program = shutil.which(name)
+    if program is None:
         other = " (or DEBUGGER=lldb)" if name == "gdb" and shutil.which("lldb") else ""
         raise ArtifactError("", f"{name} is not installed", f"{_INSTALL[name]}{other}")
-    return found
+    return program
 
 
-def gdb_words(wanted: DebugSession) -> list[str]:
+def gdb_words(session: DebugSession) -> list[str]:
     """Return the command line of gdb on the program, or on its core."""
-    words = [require("gdb"), "-q", *(["-nx", "-batch"] if wanted.commands is not None else [])]
-    words += _gdb_setup(wanted, core="" if wanted.core else str(wanted.work / "core"))
-    if wanted.core:
-        words += _execute(f"core-file {wanted.core}", *_script(wanted, "gdb"))
-        words += _execute("python session.over()") if wanted.commands is not None else []
-        return [*words, wanted.program[0]]
-    words += _execute("pypto-run batch" if wanted.commands is not None else "pypto-run", *_script(wanted, "gdb"))
-    words += _execute("python session.over()") if wanted.commands is not None else []
-    return [*words, "--args", *wanted.program]
+    words = [require("gdb"), "-q", *(["-nx", "-batch"] if session.commands is not None else [])]
+    words += _gdb_setup(session, core="" if session.core else str(session.work / "core"))
+    if session.core:
+        words += _execute(f"core-file {session.core}", *_script(session, "gdb"))
+        words += _execute("python session.over()") if session.commands is not None else []
+        return [*words, session.program[0]]
+    words += _execute("pypto-run batch" if session.commands is not None else "pypto-run", *_script(session, "gdb"))
+    words += _execute("python session.over()") if session.commands is not None else []
+    return [*words, "--args", *session.program]
 
 
-def _gdb_setup(wanted: DebugSession, core: str) -> list[str]:
+def _gdb_setup(session: DebugSession, core: str) -> list[str]:
     printers = Path(__file__).with_name("gdb_printers.py")
     quiet = ["-iex", "set auto-load no"]  # skips the gdb extensions of Python itself
     return quiet + _execute(
@@ -87,11 +87,11 @@ def _gdb_setup(wanted: DebugSession, core: str) -> list[str]:
         "set print inferior-events off",
         "set debuginfod enabled off",
         "set filename-display absolute",
-        *(f"set substitute-path {name} {shlex.quote(str(path))}" for name, path in wanted.sources.items()),
-        "set pagination off" if wanted.commands is not None else "set pagination on",
+        *(f"set substitute-path {name} {shlex.quote(str(path))}" for name, path in session.sources.items()),
+        "set pagination off" if session.commands is not None else "set pagination on",
         f"source {printers}",
-        f"python session = begin({str(wanted.work / TASK_FILE)!r}, {core!r})",
-        f"python session.prepare({_SKIPPED!r}, {[place(*one) for one in wanted.breakpoints]!r})",
+        f"python session = begin({str(session.work / TASK_FILE)!r}, {core!r})",
+        f"python session.prepare({_SKIPPED!r}, {[place(*one) for one in session.breakpoints]!r})",
     )
 
 
@@ -100,40 +100,40 @@ def place(file: str, where: str, condition: str) -> str:
     return f"{file}:{where}" + (f" if {condition}" if condition else "")
 
 
-def _script(wanted: DebugSession, debugger: str) -> Sequence[str]:
-    if wanted.commands is None:
+def _script(session: DebugSession, debugger: str) -> Sequence[str]:
+    if session.commands is None:
         return ()
-    return wanted.commands or DEFAULT_SCRIPT[debugger]
+    return session.commands or DEFAULT_SCRIPT[debugger]
 
 
 def _execute(*commands: str) -> list[str]:
     return [word for command in commands for word in ("-ex", command)]
 
 
-def rr_words(wanted: DebugSession) -> tuple[list[str], list[str]]:
+def rr_words(session: DebugSession) -> tuple[list[str], list[str]]:
     """Return two command lines of rr: one records the run, the other replays it under gdb, forward and back."""
-    rr, trace = require("rr"), wanted.work / "rr"
+    rr, trace = require("rr"), session.work / "rr"
     require("gdb")
-    batch = ["-nx", "-batch"] if wanted.commands is not None else []
-    words = [*batch, *_gdb_setup(wanted, core="")]
-    words += _execute("continue", *_script(wanted, "gdb"))
-    return [rr, "record", "-o", str(trace), *wanted.program], [rr, "replay", str(trace), "--", *words]
+    batch = ["-nx", "-batch"] if session.commands is not None else []
+    words = [*batch, *_gdb_setup(session, core="")]
+    words += _execute("continue", *_script(session, "gdb"))
+    return [rr, "record", "-o", str(trace), *session.program], [rr, "replay", str(trace), "--", *words]
 
 
-def lldb_words(wanted: DebugSession) -> list[str]:
+def lldb_words(session: DebugSession) -> list[str]:
     """Return the command line of lldb on the program, or on its core."""
-    words = [require("lldb"), *(["--no-lldbinit", "--batch"] if wanted.commands is not None else [])]
-    named = " ".join(f"{name} {shlex.quote(str(path))}" for name, path in wanted.sources.items())
+    words = [require("lldb"), *(["--no-lldbinit", "--batch"] if session.commands is not None else [])]
+    named = " ".join(f"{name} {shlex.quote(str(path))}" for name, path in session.sources.items())
     words += ["-O", f"settings set target.source-map {named}"]
-    commands = [_lldb_breakpoint(*one) for one in wanted.breakpoints] if wanted.core is None else []
-    commands += ["run"] if wanted.core is None else []
-    commands += _script(wanted, "lldb")
+    commands = [_lldb_breakpoint(*one) for one in session.breakpoints] if session.core is None else []
+    commands += ["run"] if session.core is None else []
+    commands += _script(session, "lldb")
     words += [word for command in commands for word in ("-o", command)]
-    if wanted.commands is not None:  # after a crash, a batch executes only the commands of -k
-        words += [word for command in _script(wanted, "lldb") for word in ("-k", command)]
-    if wanted.core:
-        return [*words, "-c", str(wanted.core), wanted.program[0]]
-    return [*words, "--", *wanted.program]
+    if session.commands is not None:  # after a crash, a batch executes only the commands of -k
+        words += [word for command in _script(session, "lldb") for word in ("-k", command)]
+    if session.core:
+        return [*words, "-c", str(session.core), session.program[0]]
+    return [*words, "--", *session.program]
 
 
 def _lldb_breakpoint(file: str, where: str, condition: str) -> str:
@@ -163,19 +163,21 @@ def breakpoints_of(artifact: Path, text: str, default: bool) -> list[tuple[str, 
             raise ArtifactError(path, "a debugger would take its name for a command", "rename the file")
     if not text:
         return [(file, _begin(path), "") for file, path in sources.items()] if default else []
-    found = []
+    breakpoints = []
     for part in filter(None, (one.strip() for one in text.split(","))):
         match = _ONE.fullmatch(part)
         if match is None:
-            raise ArtifactError("", f"BREAK={part} is no line and no function", "such as kernel.cpp:69")
+            raise ArtifactError(
+                "", f"BREAK={part} names neither a line nor a function", "write one such as kernel.cpp:69"
+            )
         file = Path(match["file"]).name if match["file"] else ""
         if file and file not in sources:
             raise ArtifactError("", f"BREAK={part}: no kernel has the file '{file}'", f"there are {', '.join(sources)}")
         files = [file] if file else list(sources)
         if match["where"].isdecimal():
             files = _with_line(files, sources, int(match["where"]), part)
-        found += [(one, match["where"], match["condition"] or "") for one in files]
-    return found
+        breakpoints += [(one, match["where"], match["condition"] or "") for one in files]
+    return breakpoints
 
 
 def _with_line(files: list[str], sources: dict[str, Path], line: int, part: str) -> list[str]:
@@ -212,53 +214,60 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("debug", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Run the debugger and return the exit status."""
-    one_of("DEBUGGER", given.debugger, ("gdb", "lldb"))
-    if given.task and (not given.task.isdecimal() or len(given.task) > 9):
-        raise ArtifactError("", f"TASK={given.task} is no task's number", "give one, such as TASK=3")
-    if given.rr and given.debugger != "gdb":
+    one_of("DEBUGGER", options.debugger, ("gdb", "lldb"))
+    if options.task and (not options.task.isdecimal() or len(options.task) > 9):
+        raise ArtifactError("", f"TASK={options.task} is not a task number", "give one such as TASK=3")
+    if options.rr and options.debugger != "gdb":
         raise ArtifactError("", "RR=1 works with gdb", "leave DEBUGGER= out")
-    wanted = _wanted(given)
-    if given.rr and not given.core:
-        return _with_rr(wanted)
-    words = lldb_words(wanted) if given.debugger == "lldb" else gdb_words(wanted)
+    session = _wanted(options)
+    if options.rr and not options.core:
+        return _with_rr(session)
+    words = lldb_words(session) if options.debugger == "lldb" else gdb_words(session)
     sys.stdout.flush()
     return subprocess.run(words, check=False).returncode
 
 
-def _wanted(given: argparse.Namespace) -> DebugSession:
-    binaries = (given.binaries or given.build_dir / "debug").absolute()
+def _wanted(options: argparse.Namespace) -> DebugSession:
+    binaries = (options.binaries or options.build_dir / "debug").absolute()
     work = binaries / "session"
     work.mkdir(parents=True, exist_ok=True)
     core = work / "core"
-    if given.core and not core.is_file():
-        raise ArtifactError("", "CORE=1: no crash has left a core", "leave it out: a session that crashes leaves one")
-    program = [*own_tool("pypto_build.diagnose.debug.inferior"), str(given.artifact)]
-    program += ["--platform", given.platform, "--build-dir", str(given.build_dir), "--embedded", str(given.embedded)]
-    program += ["--binaries", str(binaries), "--seed", str(given.seed), "--block", str(given.block)]
-    program += ["--numerics", given.numerics, *(["--usual", str(given.usual)] if given.usual else [])]
-    program += ["--task", given.task] if given.task else []
-    program += ["--data", str(given.data)] if given.data else []
-    batch = bool(given.script) or not sys.stdin.isatty()
-    commands = commands_in(given.script) if batch else None
-    breaks = breakpoints_of(given.artifact, given.breaks, default=bool(given.task))
+    if options.core and not core.is_file():
+        raise ArtifactError("", "CORE=1: there is no core file", "leave it out: a session that crashes writes one")
+    program = [*own_tool("pypto_build.diagnose.debug.inferior"), str(options.artifact)]
+    program += [
+        "--platform",
+        options.platform,
+        "--build-dir",
+        str(options.build_dir),
+        "--embedded",
+        str(options.embedded),
+    ]
+    program += ["--binaries", str(binaries), "--seed", str(options.seed), "--block", str(options.block)]
+    program += ["--numerics", options.numerics, *(["--usual", str(options.usual)] if options.usual else [])]
+    program += ["--task", options.task] if options.task else []
+    program += ["--data", str(options.data)] if options.data else []
+    batch = bool(options.script) or not sys.stdin.isatty()
+    commands = commands_in(options.script) if batch else None
+    breaks = breakpoints_of(options.artifact, options.breaks, default=bool(options.task))
     sources = {
-        places.ARTIFACT: given.artifact.absolute(),
-        places.OUTPUT: given.build_dir.absolute(),
+        places.ARTIFACT: options.artifact.absolute(),
+        places.OUTPUT: options.build_dir.absolute(),
         places.WORKSPACE: Path.cwd(),
         places.HEADERS: INCLUDE_DIR,
     }
-    return DebugSession(program, breaks, work, sources, commands, core if given.core else None)
+    return DebugSession(program, breaks, work, sources, commands, core if options.core else None)
 
 
-def _with_rr(wanted: DebugSession) -> int:
+def _with_rr(session: DebugSession) -> int:
     import shutil
 
-    record, replay = rr_words(wanted)
-    shutil.rmtree(wanted.work / "rr", ignore_errors=True)
+    record, replay = rr_words(session)
+    shutil.rmtree(session.work / "rr", ignore_errors=True)
     run = subprocess.run(record, capture_output=True, text=True, errors="replace", check=False)
-    if not (wanted.work / "rr").is_dir() or "[FATAL" in run.stderr:
+    if not (session.work / "rr").is_dir() or "[FATAL" in run.stderr:
         reason = next((line for line in run.stderr.splitlines() if line.strip()), "it says nothing")
         raise ArtifactError("", f"rr cannot record here: {reason.strip()}", "leave RR=1 out")
     print(run.stdout, end="", flush=True)

@@ -125,9 +125,9 @@ def _extents(value: Any) -> list[int]:
     kind = value.type.strip_typedefs()
     fixed = [int(kind.template_argument(i)) for i in range(5)]
     base = next(field for field in kind.fields() if field.is_base_class)
-    given = value.cast(base.type)["value"]
+    extents = value.cast(base.type)["value"]
     open_ = iter(range(5))
-    return [int(given[next(open_)]) if one < 0 else one for one in fixed]
+    return [int(extents[next(open_)]) if one < 0 else one for one in fixed]
 
 
 class _GlobalTensorPrinter(_Printer):
@@ -144,10 +144,10 @@ class _GlobalTensorPrinter(_Printer):
 def _few(address: int, name: str, size: int, count: int, stride: int) -> str:
     """Return the text of the first elements, such as `{0.77, -0.58, …}`."""
     try:
-        found = [_decode(_read(address + i * stride * size, size), name, size) for i in range(min(count, _FEW))]
+        elements = [_decode(_read(address + i * stride * size, size), name, size) for i in range(min(count, _FEW))]
     except gdb.MemoryError:
         return "(no such memory)"
-    return f"{{{', '.join(map(_text, found))}{', …' if count > _FEW else ''}}}"
+    return f"{{{', '.join(map(_text, elements))}{', …' if count > _FEW else ''}}}"
 
 
 _DTYPES = {
@@ -207,7 +207,7 @@ class _TileCommand(gdb.Command):  # type: ignore[misc]
 def _range(text: str, extent: int) -> range:
     match = re.fullmatch(r"(\d{0,9})(?:(:)(\d{0,9}))?", text)
     if match is None or not text:
-        raise gdb.GdbError(f"'{text}' is no index and no range; I or I:J")
+        raise gdb.GdbError(f"'{text}' is neither an index nor a range; write I or I:J")
     first = int(match[1] or 0)
     return range(first, min(int(match[3] or extent) if match[2] else first + 1, extent))
 
@@ -282,7 +282,7 @@ class _RunCommand(gdb.Command):  # type: ignore[misc]
         gdb.execute("run")
         if not gdb.selected_inferior().pid:
             code = gdb.convenience_variable("_exitcode")
-            print("[debug] the run ended and met no breakpoint; TASK= and BREAK= say where to stop")
+            print("[debug] the run ended before a breakpoint; choose one with TASK= and BREAK=")
             if argument == "batch":
                 gdb.execute(f"quit {int(code) if code else 1}")
 

@@ -103,15 +103,15 @@ class _Debugged:
     def __call__(self, call: Any) -> None:
         if self.task >= 0 and call.number > self.task:
             raise Over
-        wanted = self.task < 0 or (call.number == self.task and call.block in (None, self.block))
-        if not wanted:
+        chosen = self.task < 0 or (call.number == self.task and call.block in (None, self.block))
+        if not chosen:
             call.run()
             return
         self.seen = True
-        given = describe(call, self.names)
-        write_bytes(self.work / TASK_FILE, msgspec.json.encode(given))
+        task = describe(call, self.names)
+        write_bytes(self.work / TASK_FILE, msgspec.json.encode(task))
         if self.task >= 0:
-            print(f"[debug] {_said(given)}", flush=True)
+            print(f"[debug] {_said(task)}", flush=True)
         for func_id in {func_id for _, func_id, _ in call.kernels} & set(self.debugged):
             self.launch.replace(func_id, self.debugged[func_id])
         call.run()
@@ -119,19 +119,19 @@ class _Debugged:
             self.launch.replace(func_id, self.usual[func_id])
 
 
-def _said(given: GivenTask) -> str:
-    block = f", block {given.block}" if given.blocks > 1 and given.block is not None else ""
-    return f"task {given.task} {'+'.join(given.kernels)}{block}"
+def _said(task: GivenTask) -> str:
+    block = f", block {task.block}" if task.blocks > 1 and task.block is not None else ""
+    return f"task {task.task} {'+'.join(task.kernels)}{block}"
 
 
 @command("debug", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Run the artifact and return the exit status."""
-    built = (given.artifact, given.build_dir, given.embedded, given.platform)
-    launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
-    work = given.binaries / "session"
+    built = (options.artifact, options.build_dir, options.embedded, options.platform)
+    launch = open_launch(*built, options.data, options.seed, options.usual, options.numerics)
+    work = options.binaries / "session"
     work.mkdir(parents=True, exist_ok=True)
-    callback = _Debugged(launch, given.binaries, given.task, given.block, work)
+    callback = _Debugged(launch, options.binaries, options.task, options.block, work)
     try:
         with suppress(Over):
             launch.run(callback)
@@ -139,10 +139,10 @@ def main(given: argparse.Namespace) -> int:
         print(f"[debug] the run ends: {fault}", file=sys.stderr)
         return 5
     if not callback.seen:
-        block = f" with block {given.block}" if given.block else ""
-        raise ArtifactError("", f"TASK={given.task}{block} is not submitted", "scons deps lists the tasks")
-    if given.task >= 0:
-        print(f"[debug] task {given.task} is over", flush=True)
+        block = f" with block {options.block}" if options.block else ""
+        raise ArtifactError("", f"TASK={options.task}{block} is not submitted", "scons deps lists the tasks")
+    if options.task >= 0:
+        print(f"[debug] task {options.task} is over", flush=True)
     return 0
 
 

@@ -39,24 +39,24 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def run_deps(given: argparse.Namespace) -> int:
+def run_deps(options: argparse.Namespace) -> int:
     """Do what the options ask for, and return the exit status."""
-    evidence = Evidence(given.root, given.build_dir, given.platform)
+    evidence = Evidence(options.root, options.build_dir, options.platform)
     if evidence.graph is None and evidence.timeline is None:
-        directory = given.build_dir or given.root
+        directory = options.build_dir or options.root
         raise no_record(directory, "holds neither deps.json nor a timeline", "replay with DEP_GEN=1 SWIMLANE=4 first")
-    if given.export:
-        one_of("EXPORT", given.export, EXPORTS)
-        print(_export(evidence, given.export, given.output, given.build_dir))
+    if options.export:
+        one_of("EXPORT", options.export, EXPORTS)
+        print(_export(evidence, options.export, options.output, options.build_dir))
         return 0
-    if given.to:
-        return _order(evidence, given.task, given.to)
-    if not given.task:
+    if options.to:
+        return _order(evidence, options.task, options.to)
+    if not options.task:
         print("\n".join(summary_lines(evidence)))
         return 0
     if evidence.graph is None:
-        raise ArtifactError(given.build_dir or given.root, "holds no deps.json", "replay with DEP_GEN=1 first")
-    blocks = [task_lines(evidence, evidence.order.find(text)) for text in given.task.split(",")]
+        raise ArtifactError(options.build_dir or options.root, "holds no deps.json", "replay with DEP_GEN=1 first")
+    blocks = [task_lines(evidence, evidence.order.find(text)) for text in options.task.split(",")]
     print("\n\n".join("\n".join(block) for block in blocks))
     return 0
 
@@ -65,7 +65,7 @@ def _order(evidence: Evidence, one: str, other: str) -> int:
     """Print the chain of dependencies between two tasks. Returns 1 if there is none."""
     graph = evidence.graph
     if graph is None or not one:
-        raise ArtifactError("--to", "needs --task and a deps.json", "name the two tasks, and replay with DEP_GEN=1")
+        raise ArtifactError("TO=", "needs TASK= and a deps.json", "name the two tasks, and replay with DEP_GEN=1")
     ends = [evidence.order.find(one), evidence.order.find(other, "TO")]
     chain = path_between(graph, *ends) or path_between(graph, *ends[::-1])
     if not chain:
@@ -83,7 +83,7 @@ def _export(evidence: Evidence, form: str, output: Path | None, build_dir: Path 
     assert records is not None
     if form == "trace":
         if evidence.timeline is None:
-            raise ArtifactError("EXPORT=trace", "there is no timeline", "replay with SWIMLANE=4 first")
+            raise ArtifactError("EXPORT=trace", "there is not a timeline", "replay with SWIMLANE=4 first")
         name, text = "trace.json", trace(evidence)
     elif form == "dot":
         if evidence.graph is None:
@@ -99,14 +99,14 @@ def _export(evidence: Evidence, form: str, output: Path | None, build_dir: Path 
 
 
 @command("deps", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Run the command. Returns 0, 1 if --to finds no order, or 2 if there are no records."""
-    if is_distributed(given.root):
+    if is_distributed(options.root):
         from pypto_build.diagnose.deps.ranks import deps_of_ranks
 
-        return deps_of_ranks(given, run_deps)
-    require_one_rank(given.rank)
-    return run_deps(given)
+        return deps_of_ranks(options, run_deps)
+    require_one_rank(options.rank)
+    return run_deps(options)
 
 
 if __name__ == "__main__":

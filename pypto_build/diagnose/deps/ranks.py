@@ -55,9 +55,9 @@ def summary_lines(run: RanksRun) -> list[str]:
     return lines
 
 
-def _shown(title: str, found: Table, most: int, last: bool = False) -> list[str]:
+def _shown(title: str, contents: Table, most: int, last: bool = False) -> list[str]:
     """A table under its title, the first rows of it where there are many, or the last."""
-    headings, rows = found
+    headings, rows = contents
     more = f", the {'last' if last else 'first'} {most}" if len(rows) > most else ""
     return [title + more, *table(rows[-most:] if last else rows[:most], headings)]
 
@@ -80,8 +80,8 @@ def _dispatch(run: RanksRun, row: DispatchRow, waited: float) -> list[str]:
     tasks = str(len({one.task for one in timeline.rows})) if timeline else "-"
     took = "did not end" if row.ended_s is None else f"{ended - begun:.1f}"
     rank = "host" if row.rank == HOST else str(row.rank)
-    place = [rank, f"d{row.index}", row.program, after or "-"]
-    return [*place, f"{begun:.1f}", took, f"{waited:.1f}", tasks, run.submitted_at(row)]
+    cells = [rank, f"d{row.index}", row.program, after or "-"]
+    return [*cells, f"{begun:.1f}", took, f"{waited:.1f}", tasks, run.submitted_at(row)]
 
 
 def message_table(run: RanksRun, messages: Sequence[Message]) -> Table:
@@ -172,8 +172,8 @@ def trace(run: RanksRun) -> str:
         shared = {"name": run.signal(message.taken.address), "cat": "message", "id": number}
         for phase, end, time in (("s", message.sent, message.sent.at), ("f", message.taken, message.taken.ended)):
             thread = cores.get((end.dispatch.number, end.task), _DISPATCHES)
-            place = {"pid": _process(run, end.dispatch.rank), "tid": thread, "ts": time}
-            events.append({**shared, "ph": phase, **({"bp": "e"} if phase == "f" else {}), **place})
+            common = {"pid": _process(run, end.dispatch.rank), "tid": thread, "ts": time}
+            events.append({**shared, "ph": phase, **({"bp": "e"} if phase == "f" else {}), **common})
     other = {"note": SIMULATED} if run.simulated else {}
     unique = {json.dumps(event): event for event in events}
     return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": list(unique.values())}) + "\n"
@@ -221,34 +221,36 @@ def dot(run: RanksRun) -> str:
 EXPORTS = ("dot", "trace")
 
 
-def deps_of_ranks(given: argparse.Namespace, run_deps: Callable[[argparse.Namespace], int]) -> int:
+def deps_of_ranks(options: argparse.Namespace, run_deps: Callable[[argparse.Namespace], int]) -> int:
     """Print or write what was asked for; 0, 1 where --to finds no order, 2 where there are no records."""
-    run = RanksRun(given.root, given.build_dir or given.root, given.platform)
-    if not given.rank:
-        if given.task or given.to:
-            option = f"TASK={given.task}" if given.task else f"TO={given.to}"
-            raise ArtifactError(option, "is a task of one dispatch", "name that with RANK=, such as RANK=0/d0")
-        if given.export:
-            print(_export(run, given.export, given.output))
+    run = RanksRun(options.root, options.build_dir or options.root, options.platform)
+    if not options.rank:
+        if options.task or options.to:
+            option = f"TASK={options.task}" if options.task else f"TO={options.to}"
+            raise ArtifactError(option, "names a task of one dispatch", "name the dispatch too, such as RANK=0/d0")
+        if options.export:
+            print(_export(run, options.export, options.output))
         else:
             print("\n".join(summary_lines(run)))
         return 0
-    rows = run.choose(given.rank)
-    if len(rows) > 1 and (given.task or given.to or given.output):
+    rows = run.choose(options.rank)
+    if len(rows) > 1 and (options.task or options.to or options.output):
         listed = ", ".join(f"RANK={row.rank}/d{row.index}" for row in rows)
-        raise ArtifactError(f"RANK={given.rank}", f"is {len(rows)} dispatches", f"name one: {listed}")
+        raise ArtifactError(f"RANK={options.rank}", f"has {len(rows)} dispatches", f"name one: {listed}")
     status = 0
-    for place, row in enumerate(rows):
-        if not given.export:
-            print(("\n" if place else "") + f"{run.title(row)}, submitted at {run.submitted_at(row)}")
-        one = argparse.Namespace(**{**vars(given), "root": run.program_of(row), "build_dir": run.directory_of(row)})
+    for number, row in enumerate(rows):
+        if not options.export:
+            print(("\n" if number else "") + f"{run.title(row)}, submitted at {run.submitted_at(row)}")
+        one = argparse.Namespace(**{**vars(options), "root": run.program_of(row), "build_dir": run.directory_of(row)})
         status = status or run_deps(one)
     return status
 
 
 def _export(run: RanksRun, form: str, output: Path | None) -> Path:
     if form == "html":
-        raise ArtifactError("EXPORT=html", "is the graph of one dispatch", "name it with RANK=; 'scons report' has all")
+        raise ArtifactError(
+            "EXPORT=html", "draws the graph of one dispatch", "name one with RANK=; 'scons report' draws all"
+        )
     one_of("EXPORT", form, EXPORTS)
     name, text = ("ranks.dot", dot(run)) if form == "dot" else ("trace.json", trace(run))
     path = output or run.directory / name

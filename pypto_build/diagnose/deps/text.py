@@ -53,7 +53,7 @@ def trace(evidence: Evidence) -> str:
     cores = sorted({row.core for row in timeline.rows})
     events += [track(_CORES, "thread_name", timeline.core_name(core), core) for core in cores]
     for row in timeline.rows:
-        known = {"task": evidence.order.label(row.task), "dispatch_us": row.dispatch, "finish_us": row.finish}
+        values = {"task": evidence.order.label(row.task), "dispatch_us": row.dispatch, "finish_us": row.finish}
         events.append(
             {
                 "name": evidence.title(row.task).removeprefix("task "),
@@ -63,7 +63,7 @@ def trace(evidence: Evidence) -> str:
                 "tid": row.core,
                 "ts": row.start,
                 "dur": row.end - row.start,
-                "args": {key: value for key, value in known.items() if value is not None},
+                "args": {key: value for key, value in values.items() if value is not None},
             }
         )
     events += _flows(evidence)

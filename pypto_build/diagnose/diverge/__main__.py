@@ -35,16 +35,16 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("diverge", parser, run=run_tool_on_runs)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
     require_torch("the reference")
-    if given.chip:
+    if options.chip:
         from pypto_build.diagnose.diverge.ranks import diverge_ranks
 
-        return diverge_ranks(given)
+        return diverge_ranks(options)
     from pypto_build.diagnose.diverge.run import diverge
 
-    return diverge(given)
+    return diverge(options)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def _kernel_finding(
         )
     message = f"task {finding.task} {finding.kernel}{_block(finding)} computes something else than its module"
     if finding.fault:
-        what = f"its module fails where the kernel goes on: {finding.fault}"
+        what = f"its module fails, but the kernel goes on: {finding.fault}"
         message = f"task {finding.task} {finding.kernel}{_block(finding)}: {what}"
     return Finding(
         KERNEL,
@@ -107,7 +107,7 @@ def element_text(
     shape: Sequence[int],
     dtype: str,
     index: Sequence[int],
-    found: Difference,
+    difference: Difference,
     offset: int = 0,
     sides: tuple[str, str] = ("kernel", "reference"),
 ) -> list[str]:
@@ -116,9 +116,10 @@ def element_text(
     what = f"argument {number}{f' ({name})' if name else ''} {list(shape)} {dtype}"
     where = f"first at {tuple(index)}" if index else f"outside of its window, at element {offset} of its buffer"
     return [
-        f"{what}: {found.count} of {found.numel} elements differ, {where}, at most by {found.max_abs:.6g}",
-        f"{sides[0]:{width}} {_row(found.near_actual)}    from element {found.around} on",
-        f"{sides[1]:{width}} {_row(found.near_expected)}",
+        f"{what}: {difference.count} of {difference.numel} elements differ, {where}, "
+        f"at most by {difference.max_abs:.6g}",
+        f"{sides[0]:{width}} {_row(difference.near_actual)}    from element {difference.around} on",
+        f"{sides[1]:{width}} {_row(difference.near_expected)}",
     ]
 
 

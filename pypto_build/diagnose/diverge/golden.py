@@ -54,7 +54,7 @@ class _Wrong:
     """Elements of an output that differ from the golden, and the tasks (with kernels) that wrote the first of them."""
 
     name: str
-    found: Difference
+    difference: Difference
     region: str
     writers: tuple[tuple[int, str], ...]
     rounding: str = ""  # the element type whose rounding explains the differences
@@ -127,8 +127,8 @@ def _finding(
         for kernel, tasks in shown.items()
     ]
     text = (
-        f"every kernel agrees with its module, yet {wrong.found.count} of {wrong.found.numel} elements of output "
-        f"'{wrong.name}' differ from the golden, within {wrong.region}"
+        f"every kernel agrees with its module, yet {wrong.difference.count} of {wrong.difference.numel} elements "
+        f"of output '{wrong.name}' differ from the golden, within {wrong.region}"
     )
     who = f"the modules, the orchestration, the inputs or the golden are wrong; {hint}"
     return Finding(
@@ -170,7 +170,7 @@ def _reverted(wrong: Sequence[_Wrong], edited: Sequence[Change]) -> Finding:
 
 
 def _makes_right(wrong: Sequence[_Wrong], what: str) -> str:
-    count, names = sum(one.found.count for one in wrong), ", ".join(f"'{one.name}'" for one in wrong)
+    count, names = sum(one.difference.count for one in wrong), ", ".join(f"'{one.name}'" for one in wrong)
     return (
         f"every kernel agrees with its module, yet {count} elements of {names} differ from the golden; with {what} "
         "every output matches it"
@@ -182,7 +182,7 @@ def _changed(artifact: Path) -> list[str]:
 
     The line shows the first difference.
     """
-    found = []
+    edited = []
     for kept in sorted(artifact.glob("**/*.bak*"))[:_SHOWN_FILES]:
         now = kept.with_name(kept.name.partition(".bak")[0])
         if not now.is_file():
@@ -190,10 +190,10 @@ def _changed(artifact: Path) -> list[str]:
         before, after = read_source(kept).splitlines(), read_source(now).splitlines()
         differs = [number for number, pair in enumerate(zip(before, after, strict=False), 1) if pair[0] != pair[1]]
         if differs:
-            place = f"{relative(artifact, now)}:{differs[0]}"
+            position = f"{relative(artifact, now)}:{differs[0]}"
             old, new = before[differs[0] - 1].strip(), after[differs[0] - 1].strip()
-            found.append(f"edited since {kept.name} was kept: {place}: {old}  ->  {new}")
-    return found
+            edited.append(f"edited since {kept.name} was kept: {position}: {old}  ->  {new}")
+    return edited
 
 
 def _vary(
@@ -238,14 +238,14 @@ def _edit_finding(
 
 def _outputs(launch: Launch, binding: Binding, within: Limits) -> list[tuple[int, TensorArg, Difference]]:
     """Return the outputs of the last run that differ from the golden."""
-    found = []
+    outputs = []
     for index, tensor in enumerate(binding.tensors):
         if tensor.golden is None or not tensor.is_output:
             continue
         differs = compare_bytes(bytes(launch.arena.tensor(index)), bytes(tensor.golden), tensor.dtype, within)
         if differs is not None:
-            found.append((index, tensor, differs))
-    return found
+            outputs.append((index, tensor, differs))
+    return outputs
 
 
 def _wrong_outputs(launch: Launch, binding: Binding, within: Limits) -> list[_Wrong]:
@@ -263,12 +263,12 @@ def _wrong_outputs(launch: Launch, binding: Binding, within: Limits) -> list[_Wr
     for index, tensor, differs in _outputs(launch, binding, within):
         memory = launch.arena.tensor(index)
         width = len(memory) // max(differs.numel, 1)
-        place = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + differs.first * width
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + differs.first * width
         writers = tuple(
             dict.fromkeys(
                 (number, kernel)
                 for number, kernel, start, elements in written
-                if start <= place < start + elements * width
+                if start <= address < start + elements * width
             )
         )
         rounding = rounding_of(memory, tensor)

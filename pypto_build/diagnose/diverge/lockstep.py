@@ -199,11 +199,11 @@ class Lockstep:
         copies = Copies(slots, call)
         inputs = copies.arguments()
         try:
-            known = self.references.execute(call, copies.slots)
+            executed = self.references.execute(call, copies.slots)
         except ReferenceFault as fault:
-            known, finding.fault = True, fault.message
+            executed, finding.fault = True, fault.message
         call.run()
-        if not known:
+        if not executed:
             self.outcome.unchecked.add(finding.kernel)
         elif finding.fault or copies.compare(finding, self.limits):
             finding.inputs = inputs

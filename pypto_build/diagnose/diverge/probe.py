@@ -104,16 +104,16 @@ class _AtTask:
         raise Stop
 
     def partings(self, limits: Limits, sources: Mapping[str, Path]) -> list[KernelParting]:
-        found = []
+        partings = []
         for member in self.members:
             name, lane = member.name, member.lane
             kernel = read_events(self.directory / f"{name}.{lane}.{self.block}", self.slots)
             module = self.recorder.of(member)
             parting = find_parting(kernel, module.events, module.dtypes, limits)
             if parting is not None:
-                found.append(KernelParting(name, lane, member.body.unit.path, sources[name], parting))
+                partings.append(KernelParting(name, lane, member.body.unit.path, sources[name], parting))
         # A difference at TPOP may come from another member, so it is sorted last.
-        return sorted(found, key=lambda each: each.parting.instruction == "TPOP")
+        return sorted(partings, key=lambda each: each.parting.instruction == "TPOP")
 
 
 _HEADER = struct.Struct("<24sIiQIII4x")
@@ -163,12 +163,12 @@ def instrument(source: str) -> str:
 
 
 def _with_probe(line: str) -> str:
-    found = _INSTRUCTION.match(line)
-    if found is not None and found[2] in _KNOWN:
-        operands = split_arguments(found[3])
-        position = 1 if found[2] in _SECOND else 0
+    match = _INSTRUCTION.match(line)
+    if match is not None and match[2] in _KNOWN:
+        operands = split_arguments(match[3])
+        position = 1 if match[2] in _SECOND else 0
         if len(operands) > position and re.fullmatch(r"\w+", operands[position]):
-            return f'{line} PYPTO_PROBE("{found[2]}", {operands[position]});'
+            return f'{line} PYPTO_PROBE("{match[2]}", {operands[position]});'
     element = _SET_VALUE.match(line)
     return f'{line} PYPTO_PROBE("SetValue", {element[1]});' if element is not None else line
 
@@ -339,19 +339,19 @@ def find_parting(
     for kind, here, there in pairs([e.name for e in kernel], [instruction_of(e.name) for e in module]):
         if kind == "equal":
             matched[module[there].line] = kernel[here].line
-            found = _compare(kernel[here], module[there], dtypes[there], limits)
-            if found is not None:
-                return found
+            parting = _compare(kernel[here], module[there], dtypes[there], limits)
+            if parting is not None:
+                return parting
         else:
-            found = _structural(kind, kernel, module, here, there)
-            return replace(found, what=f"{found.what}{_rounds(kernel, module, matched, found)}")
+            parting = _structural(kind, kernel, module, here, there)
+            return replace(parting, what=f"{parting.what}{_rounds(kernel, module, matched, parting)}")
     return None
 
 
-def _rounds(kernel: Sequence[Event], module: Sequence[Event], matched: dict[int, int], found: Parting) -> str:
+def _rounds(kernel: Sequence[Event], module: Sequence[Event], matched: dict[int, int], parting: Parting) -> str:
     """Return how often each side's loop ran, or an empty text if both ran equally often."""
-    here = matched.get(found.pto_line, found.cpp_line)
-    there = found.pto_line if found.pto_line in matched else next((t for t, h in matched.items() if h == here), 0)
+    here = matched.get(parting.pto_line, parting.cpp_line)
+    there = parting.pto_line if parting.pto_line in matched else next((t for t, h in matched.items() if h == here), 0)
     mine, theirs = (sum(event.line == line for event in side) for side, line in ((kernel, here), (module, there)))
     differ = mine and theirs and mine != theirs
     return f"; the loop of line {here} ran {mine} rounds, in the module {theirs}" if differ else ""
@@ -383,13 +383,13 @@ def _structural(kind: str, kernel: Sequence[Event], module: Sequence[Event], her
         assert mine is not None
         last = module[-1].line if module else 0
         return Parting(last, mine.line, "", mine.name, f"the kernel executes {mine.name} where the module has ended")
-    wanted = instruction_of(theirs.name)
+    instruction = instruction_of(theirs.name)
     if mine is None:
         last = kernel[-1].line if kernel else 0
         return Parting(theirs.line, last, theirs.name, "", f"the kernel ends where the module executes {theirs.name}")
-    what = f"the kernel executes {mine.name} where the module has {theirs.name} ({wanted})"
+    what = f"the kernel executes {mine.name} where the module has {theirs.name} ({instruction})"
     if kind == "insert":
-        what = f"the kernel goes on to {mine.name} without {theirs.name} ({wanted})"
+        what = f"the kernel goes on to {mine.name} without {theirs.name} ({instruction})"
     return Parting(theirs.line, mine.line, theirs.name, mine.name, what)
 
 

@@ -132,18 +132,18 @@ _NAME_IT = "name the program that the artifact was made of with PROGRAM="
 def _require_match(launch: Launch, program: ProgramText) -> None:
     """Raise ArtifactError if the program's parameters differ from the artifact's."""
     takes = [param.variable for param in program.functions[program.entry].params]
-    given = [*(t.name for t in launch.binding.tensors), *(s.name for s in launch.binding.scalars)]
-    if set(takes) != set(given):
+    names = [*(t.name for t in launch.binding.tensors), *(s.name for s in launch.binding.scalars)]
+    if set(takes) != set(names):
         text = f"is not the program of this artifact: '{program.entry}' takes {', '.join(takes)}"
-        raise ArtifactError(program.path, f"{text}, the artifact {', '.join(given)}", _NAME_IT)
+        raise ArtifactError(program.path, f"{text}, the artifact {', '.join(names)}", _NAME_IT)
     shapes = {tensor.name: tuple(tensor.shape) for tensor in launch.binding.tensors}
     for param in program.functions[program.entry].tensors():
-        wanted, there = param.type.shape, shapes[param.variable]
-        fits = len(wanted) == len(there) and all(
-            not isinstance(a, int) or a == b for a, b in zip(wanted, there, strict=True)
+        declared, there = param.type.shape, shapes[param.variable]
+        fits = len(declared) == len(there) and all(
+            not isinstance(a, int) or a == b for a, b in zip(declared, there, strict=True)
         )
         if not fits:
-            text = f"is not the program of this artifact: '{param.variable}' has the shape {list(wanted)} there"
+            text = f"is not the program of this artifact: '{param.variable}' has the shape {list(declared)} there"
             raise ArtifactError(program.path, f"{text}, in the artifact {list(there)}", _NAME_IT)
 
 
@@ -251,38 +251,38 @@ class _Judge:
 
     def __call__(self, call: Any) -> None:
         self.tasks = max(self.tasks, call.number + 1)
-        wanted = self.calls[call.number] if call.number < len(self.calls) else None
+        expected = self.calls[call.number] if call.number < len(self.calls) else None
         if not call.block:
-            wrong = self._orchestration(call, wanted)
+            wrong = self._orchestration(call, expected)
             if wrong:
-                self._report(call, wanted, *wrong)
-        assert wanted is not None
-        self._module(call, wanted)
+                self._report(call, expected, *wrong)
+        assert expected is not None
+        self._module(call, expected)
         call.run()
 
     def ended(self) -> None:
         """Report a run that ended with fewer tasks than the program has calls."""
         if self.tasks < len(self.calls):
-            wanted = self.calls[self.tasks]
-            text = f"the orchestration ends after {self.tasks} tasks, the program goes on to {wanted.kernel}"
-            self.findings.append(self._orchestration_finding(text, (), wanted))
+            expected = self.calls[self.tasks]
+            text = f"the orchestration ends after {self.tasks} tasks, the program goes on to {expected.kernel}"
+            self.findings.append(self._orchestration_finding(text, (), expected))
 
-    def _orchestration(self, call: Any, wanted: Call | None) -> tuple[str, str] | None:
+    def _orchestration(self, call: Any, expected: Call | None) -> tuple[str, str] | None:
         """Return the first difference of a task from the program as (what the task does, the program's part).
 
         Returns None if they agree.
         """
         names = [name for _, _, name in call.kernels]
-        if wanted is None:
+        if expected is None:
             return f"submits {'+'.join(names)}", f"the program ends after {len(self.calls)} kernels"
-        if any(wanted.kernel not in (name, re.sub(r"_ai[cv]$", "", name)) for name in names):
-            return f"submits {'+'.join(names)}", f"the program calls {wanted.kernel}"
-        if call.block_num != wanted.blocks:
-            return f"runs on {call.block_num} blocks", f"in the program on {wanted.blocks}"
+        if any(expected.kernel not in (name, re.sub(r"_ai[cv]$", "", name)) for name in names):
+            return f"submits {'+'.join(names)}", f"the program calls {expected.kernel}"
+        if call.block_num != expected.blocks:
+            return f"runs on {call.block_num} blocks", f"in the program on {expected.blocks}"
         slots = slots_of(call)
         tensors = [s for s in slots if isinstance(s, TensorArgument)]
-        for number, (slot, tensor) in enumerate(zip(tensors, wanted.tensors, strict=False)):
-            name = self._parameter(wanted, number)
+        for number, (slot, tensor) in enumerate(zip(tensors, expected.tensors, strict=False)):
+            name = self._parameter(expected, number)
             if tuple(slot.shape) != tensor.shape:
                 return f"gives {name} the shape {list(slot.shape)}", f"in the program it is {list(tensor.shape)}"
             size = ITEMSIZE[slot.dtype]
@@ -296,45 +296,45 @@ class _Judge:
                     f"in the program it starts {_elements(tensor.offset, size)} into it",
                 )
         numbers = [s for s in slots if isinstance(s, int)]
-        for number, (bits, (dtype, value)) in enumerate(zip(numbers, wanted.scalars, strict=False)):
+        for number, (bits, (dtype, value)) in enumerate(zip(numbers, expected.scalars, strict=False)):
             actual = scalar_of(bits, dtype)
             if actual != value and not (isinstance(value, float) and abs(actual - value) <= 1e-6 * abs(value)):
-                scalars = self.program.functions[wanted.kernel].scalars()
+                scalars = self.program.functions[expected.kernel].scalars()
                 return f"passes {scalars[number].variable} = {actual}", f"in the program it is {value}"
         return None
 
-    def _parameter(self, wanted: Call, number: int) -> str:
-        return self.program.functions[wanted.kernel].tensors()[number].variable
+    def _parameter(self, expected: Call, number: int) -> str:
+        return self.program.functions[expected.kernel].tensors()[number].variable
 
-    def _report(self, call: Any, wanted: Call | None, what: str, instead: str) -> None:
+    def _report(self, call: Any, expected: Call | None, what: str, instead: str) -> None:
         names = "+".join(dict.fromkeys(name for _, _, name in call.kernels))
         text = f"task {call.number} {names}: the orchestration {what}; {instead}"
-        self.findings.append(self._orchestration_finding(text, (call.number,), wanted))
+        self.findings.append(self._orchestration_finding(text, (call.number,), expected))
         raise Stop
 
-    def _orchestration_finding(self, text: str, tasks: tuple[int, ...], wanted: Call | None) -> Finding:
+    def _orchestration_finding(self, text: str, tasks: tuple[int, ...], expected: Call | None) -> Finding:
         source = self.launch.artifact / "orchestration" / Path(self.launch.interface.orchestration.source).name
-        line = _submit_line(source, wanted)
+        line = _submit_line(source, expected)
         related: tuple[Related, ...] = ()
-        if wanted is not None and wanted.position is not None:
-            place = wanted.position
-            related = (Related(place.path, place.line, f"the program calls {wanted.kernel}"),)
+        if expected is not None and expected.position is not None:
+            position = expected.position
+            related = (Related(position.path, position.line, f"the program calls {expected.kernel}"),)
         hint = "the kernels and their modules are right: correct the orchestration, or compile the program again"
         return Finding(
             ORCHESTRATION, text, relative(self.launch.artifact, source), line, hint, tasks=tasks, related=related
         )
 
-    def _module(self, call: Any, wanted: Call) -> None:
+    def _module(self, call: Any, expected: Call) -> None:
         """Run the task's module and the program's kernel on the same bytes, and report a difference."""
         slots = slots_of(call)
         ours, theirs = Copies(slots, call), Copies(slots, call)
         if not self.references.execute(call, ours.slots):
             return
-        tensors = [s for s in theirs.slots if isinstance(s, TensorArgument)][: len(wanted.tensors)]
+        tensors = [s for s in theirs.slots if isinstance(s, TensorArgument)][: len(expected.tensors)]
         arguments: list[Any] = [_tensor(slot) for slot in tensors]
-        parameters = iter([*arguments, *(value for _, value in wanted.scalars)])
-        kernel = self.kernels[self.program.named(wanted.kernel)]
-        order = self.program.functions[wanted.kernel].params
+        parameters = iter([*arguments, *(value for _, value in expected.scalars)])
+        kernel = self.kernels[self.program.named(expected.kernel)]
+        order = self.program.functions[expected.kernel].params
         values = _in_order(order, list(parameters))
         for block in [call.block] if call.block is not None else range(call.block_num):
             if "_program_block" in self.kernels:
@@ -345,24 +345,24 @@ class _Judge:
                 continue
             if mine.buffer == other.buffer:  # an input
                 continue
-            actual, expected = np.ascontiguousarray(window(mine)), np.ascontiguousarray(window(other))
-            difference = compare(actual, expected, mine.dtype, self.limits)
-            if difference is not None and number < len(wanted.tensors):
-                self._report_module(call, wanted, number, mine, difference)
+            actual, reference = np.ascontiguousarray(window(mine)), np.ascontiguousarray(window(other))
+            difference = compare(actual, reference, mine.dtype, self.limits)
+            if difference is not None and number < len(expected.tensors):
+                self._report_module(call, expected, number, mine, difference)
 
     def _report_module(
-        self, call: Any, wanted: Call, number: int, slot: TensorArgument, difference: Difference
+        self, call: Any, expected: Call, number: int, slot: TensorArgument, difference: Difference
     ) -> None:
         names = "+".join(dict.fromkeys(name for _, _, name in call.kernels))
         body = self.references.members(call)
         path = body[0].body.unit.path if body else self.launch.artifact
         line, lines = self._changed_lines(path)
         index = coordinates(difference.first, slot.shape)
-        name = self._parameter(wanted, number)
+        name = self._parameter(expected, number)
         sides = ("module", "program")
         detail = element_text(number, name, slot.shape, slot.dtype, index, difference, sides=sides)
-        position = self.program.functions[wanted.kernel].position
-        text = f"task {call.number} {names}: the module computes something else than the program's {wanted.kernel}"
+        position = self.program.functions[expected.kernel].position
+        text = f"task {call.number} {names}: the module computes something else than the program's {expected.kernel}"
         self.findings.append(
             Finding(
                 MODULE, text,
@@ -421,10 +421,12 @@ def _elements(count: int, size: int) -> str:
     return f"{count // size} elements" if count % size == 0 else f"{count} bytes"
 
 
-def _submit_line(source: Path, wanted: Call | None) -> int:
+def _submit_line(source: Path, expected: Call | None) -> int:
     """Return the line with a comment that names the kernel (`// Task N: kernel`), or 0 unless exactly one does."""
-    if wanted is None or not source.is_file():
+    if expected is None or not source.is_file():
         return 0
     lines = read_source(source).splitlines()
-    named = [number for number, line in enumerate(lines, 1) if re.search(rf"//.*\b{re.escape(wanted.kernel)}\b", line)]
+    named = [
+        number for number, line in enumerate(lines, 1) if re.search(rf"//.*\b{re.escape(expected.kernel)}\b", line)
+    ]
     return named[0] if len(named) == 1 else 0

@@ -91,35 +91,35 @@ class At:
 
 
 def partings(
-    given: argparse.Namespace, at: At, limits: Limits, run: Callable[[ChipsEngine, str], object]
+    options: argparse.Namespace, at: At, limits: Limits, run: Callable[[ChipsEngine, str], object]
 ) -> list[KernelParting]:
     """Find where the kernels of a task diverge from their modules, block by block up to the first block that does.
 
     `run` executes the program by an engine, under a name.
     Raises ArtifactError if a kernel does not compile with probes.
     """
-    directory = given.build_dir / "diverge" / "probes"
+    directory = options.build_dir / "diverge" / "probes"
     shutil.rmtree(directory, ignore_errors=True)
     kernels = {kernel.name: kernel for kernel in load_artifact(at.root).kernels if kernel.name in at.kernels}
     libraries = {
-        (at.program, name): compile_probe(kernel.source, name, kernel.core_type, given.platform, directory)
+        (at.program, name): compile_probe(kernel.source, name, kernel.core_type, options.platform, directory)
         for name, kernel in kernels.items()
     }
-    compiled = replace(engine_of(given), libraries=libraries, watch=_Compiled(at, directory))
+    compiled = replace(engine_of(options), libraries=libraries, watch=_Compiled(at, directory))
     run(compiled, "probed")
-    run(replace(engine_of(given, reference=True), by_modules=True, watch=_Modules(at, directory)), "torch-probed")
+    run(replace(engine_of(options, reference=True), by_modules=True, watch=_Modules(at, directory)), "torch-probed")
     for path in sorted(directory.glob(f"{_TOLD}.*"), key=lambda path: int(path.suffix[1:])):
         block = msgspec.msgpack.decode(read_bytes(path), type=ToldBlock)
         tensors = [TensorArgument(*tensor) for tensor in block.tensors]
-        found = []
-        for told in block.members:
-            events = read_events(directory / f"{told.kernel}.{told.lane}{path.suffix}", tensors)
-            parting = find_parting(events, told.events, told.dtypes, limits)
+        partings = []
+        for member in block.members:
+            events = read_events(directory / f"{member.kernel}.{member.lane}{path.suffix}", tensors)
+            parting = find_parting(events, member.events, member.dtypes, limits)
             if parting is not None:
-                source = kernels[told.kernel].source
-                found.append(KernelParting(told.kernel, told.lane, Path(told.module), source, parting))
-        if found:
-            return sorted(found, key=lambda each: each.parting.instruction == "TPOP")
+                source = kernels[member.kernel].source
+                partings.append(KernelParting(member.kernel, member.lane, Path(member.module), source, parting))
+        if partings:
+            return sorted(partings, key=lambda each: each.parting.instruction == "TPOP")
     return []
 
 
@@ -193,24 +193,24 @@ class Departure:
     row: DispatchRow
     viewer: Viewer
     record: DumpedArg
-    found: Difference
+    difference: Difference
     follows: bool
 
 
 def _replayed(
-    given: argparse.Namespace, name: str, engine: ChipsEngine, **options: SettingValue
+    options: argparse.Namespace, name: str, engine: ChipsEngine, **settings: SettingValue
 ) -> tuple[Verdict, RanksRun]:
     """One run, below OUT/diverge."""
-    results = given.build_dir / "diverge" / name
+    results = options.build_dir / "diverge" / name
     request = replace(
-        request_of(given, results),
+        request_of(options, results),
         runtime=TORCH if engine.reference else "embedded",
-        rtol=given.rtol,
-        atol=given.atol,
-        options=options,
+        rtol=options.rtol,
+        atol=options.atol,
+        options=settings,
         engine=engine,
     )
-    return replay(request, write=None), RanksRun(given.artifact, results, given.platform)
+    return replay(request, write=None), RanksRun(options.artifact, results, options.platform)
 
 
 def departures(compiled: RanksRun, reference: RanksRun, limits: Limits) -> Iterator[Departure]:
@@ -226,12 +226,12 @@ def departures(compiled: RanksRun, reference: RanksRun, limits: Limits) -> Itera
         other = open_viewer(reference.program_of(row), reference.directory_of(row))
         collective = collective_of(row.program)
         signal = None if collective is None else signal_of(collective)
-        known = {(one.task_id, one.index, one.stage): one for one in other.dump.records}
+        expected_records = {(one.task_id, one.index, one.stage): one for one in other.dump.records}
         differing: set[int] = set()  # tasks that were given something else
         for record in viewer.dump.records:
             if record.stage != "before" or (collective is not None and record.index not in inputs_of(collective)):
                 continue
-            expected = known.get((record.task_id, record.index, record.stage))
+            expected = expected_records.get((record.task_id, record.index, record.stage))
             if (
                 expected is not None
                 and not _is_signal(record, signal)
@@ -239,12 +239,12 @@ def departures(compiled: RanksRun, reference: RanksRun, limits: Limits) -> Itera
             ):
                 differing.add(record.task_id)
         for record in viewer.select(argparse.Namespace(task="", kernel="", arg="", role="", stage="after")):
-            expected = known.get((record.task_id, record.index, record.stage))
+            expected = expected_records.get((record.task_id, record.index, record.stage))
             if expected is None or _is_signal(record, signal):
                 continue
-            found = _difference(viewer, record, other, expected, limits)
-            if found is not None:
-                yield Departure(row, viewer, record, found, record.task_id in differing)
+            difference = _difference(viewer, record, other, expected, limits)
+            if difference is not None:
+                yield Departure(row, viewer, record, difference, record.task_id in differing)
 
 
 def _is_signal(record: DumpedArg, signal: int | None) -> bool:
@@ -261,7 +261,7 @@ def _difference(
     return compare(viewer.dump.stored(record), other.dump.stored(expected), record.dtype, limits)
 
 
-def _partings(given: argparse.Namespace, run: RanksRun, first: Departure, limits: Limits) -> list[KernelParting]:
+def _partings(options: argparse.Namespace, run: RanksRun, first: Departure, limits: Limits) -> list[KernelParting]:
     """Find where the kernels of the task diverge from their modules; an empty list without modules."""
     names = first.viewer.names
     kernels = tuple(names.kernels[i].name for i in first.record.func_ids if i in names.kernels)
@@ -270,11 +270,11 @@ def _partings(given: argparse.Namespace, run: RanksRun, first: Departure, limits
     if number < 0 or not kernels or not list(root.glob("ptoas/*.pto")):
         return []
     at = At(first.row.rank, first.row.index, number, first.row.program, root, kernels)
-    return partings(given, at, limits, lambda engine, name: _replayed(given, name, engine))
+    return partings(options, at, limits, lambda engine, name: _replayed(options, name, engine))
 
 
 def _finding(run: RanksRun, first: Departure, others: int, parted: Sequence[KernelParting]) -> Finding:
-    found, names = first.found, first.viewer.names
+    difference, names = first.difference, first.viewer.names
     kernel = names.joined(first.record.func_ids)
     number = first.viewer.order.numbers.get(first.record.task_id, -1)
     collective = collective_of(first.row.program)
@@ -288,12 +288,12 @@ def _finding(run: RanksRun, first: Departure, others: int, parted: Sequence[Kern
     detail += [f"{one.kernel}: {one.parting.instruction or 'the kernel'}: {one.parting.what}" for one in parted]
     hint = hint_of(at)
     if at is None and collective:
-        hint = "what the ranks do together is no such collective, whichever of them does it: look at the whole kernel"
+        hint = "the ranks together compute another collective, and no single rank is at fault: check the whole kernel"
     return Finding(
         rule="diverge/kernel",
         message=f"{run.title(first.row)} task {number} '{kernel}' is the first that leaves the reference{follows}: "
-        f"argument '{what}' differs in {found.count} of {found.numel} elements, first at {found.first}: "
-        f"{found.actual:.8g}, {by} {found.expected:.8g}",
+        f"argument '{what}' differs in {difference.count} of {difference.numel} elements, first at {difference.first}: "
+        f"{difference.actual:.8g}, {by} {difference.expected:.8g}",
         path=relative(run.root, source) if source else "",
         line=at.parting.cpp_line if at else 0,
         hint=hint,
@@ -313,35 +313,36 @@ def _golden(verdict: Verdict) -> Iterator[Finding]:
         where = f", first at {at.index}: {at.actual}, expected {at.expected}" if at else ""
         yield Finding(
             rule="diverge/program",
-            message=f"all tasks agree with their modules, and output '{output.name}' does not with the golden: "
+            message=f"all tasks agree with their modules, but output '{output.name}' differs from the golden: "
             f"{output.mismatched} of {output.numel} elements{where}",
-            hint="look at what the modules compute, and at the driver: who dispatches what with which tensors",
+            hint="check what the modules compute, and which tensors the driver passes to each dispatch",
         )
 
 
-def diverge_ranks(given: argparse.Namespace) -> int:
+def diverge_ranks(options: argparse.Namespace) -> int:
     """0 nothing found, 1 something was, else the exit status of a run that failed."""
-    if given.against or given.program:
-        option = "AGAINST" if given.against else "PROGRAM"
+    if options.against or options.program:
+        option = "AGAINST" if options.against else "PROGRAM"
         raise ArtifactError(f"{option}=", "is for one chip program", "leave it out")
     with taking_long("running it twice, as compiled and by PyTorch"):
         whole: dict[str, SettingValue] = {"dump_args": 2, "dep_gen": True}
-        verdict, compiled = _replayed(given, "compiled", engine_of(given), **whole)
-        expected, reference = _replayed(given, "torch", engine_of(given, reference=True), **whole)
+        verdict, compiled = _replayed(options, "compiled", engine_of(options), **whole)
+        expected, reference = _replayed(options, "torch", engine_of(options, reference=True), **whole)
     for run in (verdict, expected):
         if run.status not in _ENDED:
-            said = run.error.message if run.error else run.status
+            ending = run.error.message if run.error else run.status
             print(
-                f"diverge: the run {'by PyTorch' if run is expected else 'as compiled'} ended: {said}", file=sys.stderr
+                f"diverge: the run {'by PyTorch' if run is expected else 'as compiled'} ended: {ending}",
+                file=sys.stderr,
             )
             return run.exit_status
-    limits = Limits(given.rtol, given.atol)
-    found = list(departures(compiled, reference, limits))
-    first = next((one for one in found if not one.follows), found[0] if found else None)
+    limits = Limits(options.rtol, options.atol)
+    differing = list(departures(compiled, reference, limits))
+    first = next((one for one in differing if not one.follows), differing[0] if differing else None)
     if first is not None:
         with taking_long("running it twice more, with probes in the kernels of one task"):
-            parted = _partings(given, compiled, first, limits)
-        findings = [_finding(compiled, first, len(found) - 1, parted)]
+            parted = _partings(options, compiled, first, limits)
+        findings = [_finding(compiled, first, len(differing) - 1, parted)]
     else:
         findings = list(_golden(verdict))
-    return deliver("diverge", given.artifact, findings, given, given.build_dir)
+    return deliver("diverge", options.artifact, findings, options, options.build_dir)

@@ -44,7 +44,7 @@ def examine_dump(launch: Launch, directory: Path, limits: Limits, timeout_s: flo
     """Return the tasks of a dump whose outputs differ from their modules'. Raises a usage error without a dump."""
     manifest = find_manifest(directory)
     if manifest is None:
-        raise ArtifactError(f"--against {directory}", "holds no dump of arguments", "record one with DUMP=2")
+        raise ArtifactError(f"AGAINST={directory}", "holds no dump of arguments", "record one with DUMP=2")
     dump, progress = read_dump(manifest), Progress()
 
     def work() -> Outcome:
@@ -147,30 +147,30 @@ class _DumpHook:
         return differing
 
 
-def diverge(given: argparse.Namespace) -> int:
+def diverge(options: argparse.Namespace) -> int:
     """Do what the options ask for, and return the exit status."""
-    limits = Limits(given.rtol, given.atol)
-    built = (given.artifact, given.build_dir, given.embedded, given.platform)
-    launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
+    limits = Limits(options.rtol, options.atol)
+    built = (options.artifact, options.build_dir, options.embedded, options.platform)
+    launch = open_launch(*built, options.data, options.seed, options.binaries, options.numerics)
     partings: dict[int, list[KernelParting]] = {}
-    if given.against is not None:
-        outcome = examine_dump(launch, given.against, limits, given.timeout)
+    if options.against is not None:
+        outcome = examine_dump(launch, options.against, limits, options.timeout)
     else:
-        outcome, partings = examine_run(launch, limits, given.timeout)
+        outcome, partings = examine_run(launch, limits, options.timeout)
     findings = describe_run(launch, outcome, partings)
-    if not outcome.findings and given.against is None:
+    if not outcome.findings and options.against is None:
         from pypto_build.diagnose.diverge.golden import golden_findings
         from pypto_build.diagnose.diverge.program import check_program
 
-        program = given.program or program_of(launch.artifact)
-        findings += check_program(launch, program, limits, given.timeout) if program else []
+        program = options.program or program_of(launch.artifact)
+        findings += check_program(launch, program, limits, options.timeout) if program else []
         if not any(finding.level == "error" for finding in findings):
-            findings += golden_findings(launch, given.data, limits, given.timeout, program)
-    how = "in lockstep with the reference" if given.against is None else f"of {given.against} against the reference"
+            findings += golden_findings(launch, options.data, limits, options.timeout, program)
+    how = "in lockstep with the reference" if options.against is None else f"of {options.against} against the reference"
     print(f"[diverge] {outcome.tasks} tasks {how}")
     if line := line_on(launch.numerics, launch.artifact):
         print(f"[diverge] {line}")
-    return deliver("diverge", given.artifact, findings, given, given.build_dir)
+    return deliver("diverge", options.artifact, findings, options, options.build_dir)
 
 
 def examine_run(launch: Launch, limits: Limits, timeout_s: float) -> tuple[Outcome, dict[int, list[KernelParting]]]:

@@ -89,9 +89,9 @@ def trials(text: str, kernels: Sequence[KernelInterface] = ()) -> list[Trial]:
         _Argument(match["list"], match["method"], match["value"].strip(), Passage(match.start(), match.end(), match[0]))
         for match in _ADD.finditer(plain)
     ]
-    found = [*_exchanges(arguments, plain), *_loops(plain), *_omissions(plain)]
-    found += [*_kernels(plain, kernels), *_replacements(arguments, plain)]
-    return found[:MOST_TRIALS]
+    candidates = [*_exchanges(arguments, plain), *_loops(plain), *_omissions(plain)]
+    candidates += [*_kernels(plain, kernels), *_replacements(arguments, plain)]
+    return candidates[:MOST_TRIALS]
 
 
 def _span(match: re.Match[str], group: str) -> Passage:
@@ -141,16 +141,16 @@ def _omissions(plain: str) -> Iterator[Trial]:
 
 def _kernels(plain: str, kernels: Sequence[KernelInterface]) -> Iterator[Trial]:
     """Yield edits that submit another kernel of the same core type and signature."""
-    known = {kernel.func_id: kernel for kernel in kernels}
+    by_id = {kernel.func_id: kernel for kernel in kernels}
     for match in _SUBMIT.finditer(plain):
         alone = _KERNEL.match(match["call"])
-        given = known.get(int(alone["func"])) if alone else None
-        if alone is None or given is None or given.core_type != alone["core"]:
+        kernel = by_id.get(int(alone["func"])) if alone else None
+        if alone is None or kernel is None or kernel.core_type != alone["core"]:
             continue
         before, after = match["call"][: alone.start("func")], match["call"][alone.end("func") :]
         for other in kernels:
-            if other is not given and (other.core_type, other.signature) == (given.core_type, given.signature):
-                words = f"kernel {other.name} in place of {given.name}"
+            if other is not kernel and (other.core_type, other.signature) == (kernel.core_type, kernel.signature):
+                words = f"kernel {other.name} in place of {kernel.name}"
                 yield Trial(words, ((_span(match, "call"), f"{before}{other.func_id}{after}"),))
 
 
@@ -244,21 +244,21 @@ def python_trials(text: str, functions: Collection[str], rounding: str = "") -> 
     bodies = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name in functions]
     nodes = [inner for body in bodies for statement in body.body for inner in ast.walk(statement)]
     numbers = [value for line in tree.body if isinstance(line, ast.Assign) for value in ast.walk(line.value)]
-    found: list[Trial] = []
+    candidates: list[Trial] = []
     alias = next((name.asname for line in tree.body for name in getattr(line, "names", ()) if name.asname), "")
     if rounding:
-        found += [trial for node in nodes for trial in _rounded(source, node, rounding, alias)]
+        candidates += [trial for node in nodes for trial in _rounded(source, node, rounding, alias)]
     for kind in _KINDS:
-        found += [trial for node in nodes for trial in kind(source, node)]
+        candidates += [trial for node in nodes for trial in kind(source, node)]
     constants = [name.id for line in tree.body if isinstance(line, ast.Assign) for target in line.targets
                  for name in ast.walk(target) if isinstance(name, ast.Name)]  # fmt: skip
-    found += [trial for body in bodies for trial in _offsets(source, body, constants)]
-    found += [trial for node in [*nodes, *numbers] for trial in _constants(source, node)]
+    candidates += [trial for body in bodies for trial in _offsets(source, body, constants)]
+    candidates += [trial for node in [*nodes, *numbers] for trial in _constants(source, node)]
     for body in bodies:
-        found += _names(source, body, constants)
+        candidates += _names(source, body, constants)
     for body in bodies:
-        found += _added(source, body, alias or "torch")
-    return list({(trial.changes): trial for trial in found}.values())[:MOST]
+        candidates += _added(source, body, alias or "torch")
+    return list({(trial.changes): trial for trial in candidates}.values())[:MOST]
 
 
 class _Source:
@@ -294,17 +294,17 @@ def _trial(span: Passage, new: str, what: str = "") -> Trial:
 
 def _operators(source: _Source, node: ast.AST) -> Iterator[Trial]:
     if isinstance(node, ast.BinOp) and (symbol := _SYMBOLS.get(type(node.op))):
-        place = source.between(node.left, node.right, symbol)
-        for other in _OPERATORS.get(type(node.op), ()) if place else ():
-            assert place is not None
-            yield _trial(place, other)
+        passage = source.between(node.left, node.right, symbol)
+        for other in _OPERATORS.get(type(node.op), ()) if passage else ():
+            assert passage is not None
+            yield _trial(passage, other)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
         yield _trial(source.span(node), source.span(node.operand).text)
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and (symbol := _SYMBOLS.get(type(node.ops[0]))):
-        place = source.between(node.left, node.comparators[0], symbol)
-        for other in _COMPARISONS[symbol] if place else ():
-            assert place is not None
-            yield _trial(place, other)
+        passage = source.between(node.left, node.comparators[0], symbol)
+        for other in _COMPARISONS[symbol] if passage else ():
+            assert passage is not None
+            yield _trial(passage, other)
 
 
 def _exchanged(source: _Source, node: ast.AST) -> Iterator[Trial]:
@@ -328,12 +328,12 @@ def _calls(source: _Source, node: ast.AST) -> Iterator[Trial]:
         return
     end = source.span(node.func).end
     name = node.func.attr
-    place = Passage(end - len(name), end, name)
+    passage = Passage(end - len(name), end, name)
     for other in _OTHERS.get(name, ()):
-        yield _trial(place, other)
+        yield _trial(passage, other)
     for axis, across in (("row_", "col_"), ("col_", "row_")):
         if name.startswith(axis):
-            yield _trial(place, across + name.removeprefix(axis))
+            yield _trial(passage, across + name.removeprefix(axis))
     inner = node.args[0] if node.args else node.func.value
     if len(node.args) == 1 or name in ("cast", "to", "bfloat16", "half", "float"):
         kept = node.func.value if name in ("to", "bfloat16", "half", "float") else inner
@@ -393,13 +393,13 @@ def _constants(source: _Source, node: ast.AST) -> Iterator[Trial]:
 
 def _names(source: _Source, body: ast.FunctionDef, constants: Sequence[str]) -> Iterator[Trial]:
     """Yield edits that replace a name by another local name or another constant, or shift a loop by one step."""
-    known = [argument.arg for argument in body.args.args]
+    variables = [argument.arg for argument in body.args.args]
     inside = [node for statement in body.body for node in ast.walk(statement) if isinstance(node, ast.Name)]
     for node in sorted(inside, key=lambda n: (n.lineno, n.col_offset)):
         if isinstance(node.ctx, ast.Store):
-            known.append(node.id)
+            variables.append(node.id)
             continue
-        for names in (known, constants):
+        for names in (variables, constants):
             if node.id in names:
                 yield from (_trial(source.span(node), name) for name in dict.fromkeys(names) if name != node.id)
     calls = (node for node in ast.walk(body) if isinstance(node, ast.Call) and len(node.args) == 3)

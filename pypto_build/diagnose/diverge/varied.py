@@ -51,8 +51,8 @@ _ROUNDING = re.compile(r"round_mode (?P<mode>RINT|ROUND|FLOOR|CEIL|TRUNC)\b")
 
 def module_trials(text: str) -> list[Trial]:
     """Return the edits of a module's text: operations, operands, roundings, constants."""
-    found = [*_operations(text), *_exchanges(text), *_roundings(text), *_constants(text)]
-    return list({trial.changes: trial for trial in found}.values())
+    candidates = [*_operations(text), *_exchanges(text), *_roundings(text), *_constants(text)]
+    return list({trial.changes: trial for trial in candidates}.values())
 
 
 def _one(match: re.Match[str], group: str, new: str) -> Trial:
@@ -120,14 +120,14 @@ class Tried:
 def _hits(text: str, trials: Sequence[Trial], right: Callable[[str], bool]) -> tuple[int, list[Trial]]:
     """Try edits of a text within the time limit. Returns the number of tried edits, and the edits that are right."""
     end = time.process_time() + _BUDGET_S
-    found: list[Trial] = []
+    hits: list[Trial] = []
     for number, trial in enumerate(trials):
         if time.process_time() > end:
-            return number, found
+            return number, hits
         with _limited():
             if right(trial.applied(text)):
-                found.append(trial)
-    return len(trials), found
+                hits.append(trial)
+    return len(trials), hits
 
 
 @contextmanager
@@ -167,8 +167,8 @@ def vary_program(launch: Launch, binding: Binding, within: Limits, path: Path, r
     program, _ = translate_program(path, name, launch.platform)
     seen.add(program.translation.text)
     functions = {function.position.line: name for name, function in program.functions.items()}
-    count, found = _hits(text, python_trials(text, set(functions.values()) | _inlined(text), rounding), right)
-    return Tried(count, tuple(_hit(trial, text, str(path)) for trial in found))
+    count, hits = _hits(text, python_trials(text, set(functions.values()) | _inlined(text), rounding), right)
+    return Tried(count, tuple(_hit(trial, text, str(path)) for trial in hits))
 
 
 def _inlined(text: str) -> set[str]:
@@ -193,9 +193,9 @@ def vary_reference(launch: Launch, within: Limits, rounding: str) -> Tried:
         return _all_close(_outputs_of(path, edited), actual, within)
 
     functions = _functions_of(path, text)
-    count, found = _hits(text, python_trials(text, functions, rounding), right)
+    count, passing = _hits(text, python_trials(text, functions, rounding), right)
     hits = []
-    for trial in found:
+    for trial in passing:
         hit = _hit(trial, text, str(path))
         function = re.findall(r"^def (\w+)\(", "\n".join(text.splitlines()[: hit.line]), re.MULTILINE)
         file, line = program_line(launch.artifact, function[-1] if function else "", hit.line)
@@ -219,13 +219,13 @@ def _functions_of(path: Path, text: str) -> Collection[str]:
     """Return the functions that compute_golden calls, and compute_golden itself unless the compiler wrote it."""
     namespace: dict[str, Any] = {"__file__": str(path), "__name__": "golden"}
     exec(compile(text, str(path), "exec"), namespace)
-    found = {"compute_golden"}
-    for name in (more := list(found)):
+    names = {"compute_golden"}
+    for name in (more := list(names)):
         called = namespace[name].__code__.co_names
-        new = [other for other in called if isinstance(namespace.get(other), FunctionType) and other not in found]
-        found.update(new)
+        new = [other for other in called if isinstance(namespace.get(other), FunctionType) and other not in names]
+        names.update(new)
         more += new
-    return found - _OWN - ({"compute_golden"} if "_number" in namespace else set())
+    return names - _OWN - ({"compute_golden"} if "_number" in namespace else set())
 
 
 def vary_modules(launch: Launch, binding: Binding, within: Limits) -> Tried:
@@ -251,19 +251,19 @@ def vary_modules(launch: Launch, binding: Binding, within: Limits) -> Tried:
             arena = {t.name: bytes(launch.arena.tensor(i)) for i, t in enumerate(launch.binding.tensors)}
             return _all_close(arena, goldens, within)
 
-        count, found = _hits(text, module_trials(text), right)
+        count, module_hits = _hits(text, module_trials(text), right)
         references.put(path, text)
         total += count
-        hits += [_in_program(_hit(trial, text, relative(launch.artifact, path)), text) for trial in found]
+        hits += [_in_program(_hit(trial, text, relative(launch.artifact, path)), text) for trial in module_hits]
     return Tried(total, tuple(hits))
 
 
 def _in_program(hit: Hit, text: str) -> Hit:
     """Return a hit with the program's line that the module records, or the same hit if that file is missing."""
-    place = _LOCATION.search(text.splitlines()[hit.line - 1])
-    if place is None or not Path(place[1]).is_file():
+    match = _LOCATION.search(text.splitlines()[hit.line - 1])
+    if match is None or not Path(match[1]).is_file():
         return hit
-    return Hit(place[1], int(place[2]), f"{hit.what} in {hit.path}:{hit.line}", hit.edits)
+    return Hit(match[1], int(match[2]), f"{hit.what} in {hit.path}:{hit.line}", hit.edits)
 
 
 def _all_close(values: Mapping[str, Any], expected: Mapping[str, tuple[str, bytes]], within: Limits) -> bool:

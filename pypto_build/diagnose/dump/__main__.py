@@ -42,14 +42,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("dump", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """View a dump. Returns 0, or 1 if --against finds a difference."""
-    if is_distributed(given.root):
+    if is_distributed(options.root):
         from pypto_build.diagnose.dump.ranks import dump_of_ranks
 
-        return dump_of_ranks(given)
-    require_one_rank(given.rank)
-    return show(open_viewer(given.root, given.build_dir), given)
+        return dump_of_ranks(options)
+    require_one_rank(options.rank)
+    return show(open_viewer(options.root, options.build_dir), options)
 
 
 if __name__ == "__main__":

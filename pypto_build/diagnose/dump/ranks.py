@@ -33,24 +33,24 @@ class RankDump:
         return f"{self.row.rank}/d{self.row.index}"
 
 
-def dump_of_ranks(given: argparse.Namespace) -> int:
+def dump_of_ranks(options: argparse.Namespace) -> int:
     """View the dumps; 0, or 1 where --against finds a difference."""
-    run = RanksRun(given.root, given.build_dir or given.root)
-    rows = run.choose(given.rank) if given.rank else [row for row in run.dispatches if row.rank != HOST]
+    run = RanksRun(options.root, options.build_dir or options.root)
+    rows = run.choose(options.rank) if options.rank else [row for row in run.dispatches if row.rank != HOST]
     if len(rows) == 1:
-        return show(open_viewer(run.program_of(rows[0]), run.directory_of(rows[0])), given)
-    for name, value in (("TASK", given.task), ("AGAINST", given.against)):
+        return show(open_viewer(run.program_of(rows[0]), run.directory_of(rows[0])), options)
+    for name, value in (("TASK", options.task), ("AGAINST", options.against)):
         if value:
             listed = ", ".join(f"RANK={row.rank}/d{row.index}" for row in rows[:_DESCRIBED])
             raise ArtifactError(f"{name}={value}", "looks at one dispatch", f"name it: {listed}")
-    dumps = _selected(run, rows, given)
-    if given.export:
-        return max(show(dump.viewer, given) for dump in dumps)
+    dumps = _selected(run, rows, options)
+    if options.export:
+        return max(show(dump.viewer, options) for dump in dumps)
     cells = [[dump.place, *row] for dump in dumps for row in dump.viewer.rows(dump.records)]
     print("\n".join(table(cells, ("rank", *HEADINGS))))
     for line in dict.fromkeys(line for dump in dumps for line in remarks(dump.viewer)):
         print(line)
-    if given.values or (len(dumps) <= _DESCRIBED and all(len(dump.records) == 1 for dump in dumps)):
+    if options.values or (len(dumps) <= _DESCRIBED and all(len(dump.records) == 1 for dump in dumps)):
         for dump in dumps:
             for record in dump.records:
                 print(f"\nrank {dump.place} " + "\n".join(dump.viewer.describe(record)))
@@ -58,7 +58,7 @@ def dump_of_ranks(given: argparse.Namespace) -> int:
     return 0
 
 
-def _selected(run: RanksRun, rows: Sequence[DispatchRow], given: argparse.Namespace) -> list[RankDump]:
+def _selected(run: RanksRun, rows: Sequence[DispatchRow], options: argparse.Namespace) -> list[RankDump]:
     """The dumps of `rows` that have what the options name. Raises the error of the last if none has."""
     dumps: list[RankDump] = []
     kernels: set[str] = set()
@@ -67,15 +67,15 @@ def _selected(run: RanksRun, rows: Sequence[DispatchRow], given: argparse.Namesp
         try:
             viewer = open_viewer(run.program_of(row), run.directory_of(row))
             kernels |= {viewer.names.joined(record.func_ids) for record in viewer.dump.records}
-            records = viewer.select(given)
+            records = viewer.select(options)
         except ArtifactError as found:
             error = found
             continue
         if records:
             dumps.append(RankDump(row, viewer, records))
-    if not dumps and given.kernel and given.kernel not in kernels:
+    if not dumps and options.kernel and options.kernel not in kernels:
         raise ArtifactError(
-            f"KERNEL={given.kernel}", "no dumped task runs it", f"dumped: {', '.join(sorted(kernels)) or 'nothing'}"
+            f"KERNEL={options.kernel}", "no dumped task runs it", f"dumped: {', '.join(sorted(kernels)) or 'nothing'}"
         )
     if not dumps:
         raise error or ArtifactError("ROLE, STAGE", "no dumped argument has them", "leave one of them out")
@@ -91,8 +91,8 @@ def agreement(dumps: Sequence[RankDump]) -> list[str]:
         return []
     stored = {dump.place: dump.viewer.dump.stored(dump.records[0]) for dump in dumps}
     groups: dict[bytes, list[str]] = {}
-    for place, content in stored.items():
-        groups.setdefault(content.tobytes(), []).append(place)
+    for dispatch, content in stored.items():
+        groups.setdefault(content.tobytes(), []).append(dispatch)
     ordered = sorted(groups.values(), key=len, reverse=True)
     if len(ordered) == 1:
         return [f"all {len(dumps)} have the same bits"]

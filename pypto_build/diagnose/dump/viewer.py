@@ -140,20 +140,20 @@ class Viewer:
         """Return the argument's name in the kernel's wrapper, or its index."""
         return self.names.argument(record.func_ids, record.index) or str(record.index)
 
-    def select(self, given: argparse.Namespace) -> list[DumpedArg]:
+    def select(self, options: argparse.Namespace) -> list[DumpedArg]:
         """Return the records that the options select, in the order of submission.
 
         Raises a usage error for a task, kernel or argument that is not in the dump.
         """
         records = sorted(self.dump.records, key=self._position)
-        if given.task:
-            wanted = {self.order.find(text) for text in given.task.split(",")}
-            records = [record for record in records if record.task_id in wanted]
-        if given.kernel:
-            records = self._of_kernel(records, given.kernel)
-        if given.arg:
-            records = self._of_arg(records, given.arg)
-        for key, value, table_ in (("role", given.role, ROLES), ("stage", given.stage, STAGES)):
+        if options.task:
+            ids = {self.order.find(text) for text in options.task.split(",")}
+            records = [record for record in records if record.task_id in ids]
+        if options.kernel:
+            records = self._of_kernel(records, options.kernel)
+        if options.arg:
+            records = self._of_arg(records, options.arg)
+        for key, value, table_ in (("role", options.role, ROLES), ("stage", options.stage, STAGES)):
             if value:
                 records = [record for record in records if getattr(record, key) == table_[value]]
         return records
@@ -163,18 +163,20 @@ class Viewer:
         return number, record.task_id, record.index, {"before": "0", "after": "1"}[record.stage]
 
     def _of_kernel(self, records: list[DumpedArg], kernel: str) -> list[DumpedArg]:
-        found = [r for r in records if kernel in {self.names.kernel(i) for i in r.func_ids} | set(map(str, r.func_ids))]
-        if not found:
-            known = sorted({self.names.joined(record.func_ids) for record in self.dump.records})
-            raise ArtifactError(f"KERNEL={kernel}", "no dumped task runs it", f"dumped: {', '.join(known)}")
-        return found
+        matches = [
+            r for r in records if kernel in {self.names.kernel(i) for i in r.func_ids} | set(map(str, r.func_ids))
+        ]
+        if not matches:
+            names = sorted({self.names.joined(record.func_ids) for record in self.dump.records})
+            raise ArtifactError(f"KERNEL={kernel}", "no dumped task runs it", f"dumped: {', '.join(names)}")
+        return matches
 
     def _of_arg(self, records: list[DumpedArg], arg: str) -> list[DumpedArg]:
-        found = [record for record in records if arg in (str(record.index), self.arg_name(record))]
-        if not found:
-            known = dict.fromkeys(self.arg_name(record) for record in records)
-            raise ArtifactError(f"ARG={arg}", "no dumped argument is called that", f"dumped: {', '.join(known)}")
-        return found
+        matches = [record for record in records if arg in (str(record.index), self.arg_name(record))]
+        if not matches:
+            names = dict.fromkeys(self.arg_name(record) for record in records)
+            raise ArtifactError(f"ARG={arg}", "no dumped argument has this name", f"dumped: {', '.join(names)}")
+        return matches
 
     # -- text ---------------------------------------------------------------------------------------------------
 
@@ -221,9 +223,9 @@ class Viewer:
             return [*lines, f"  value {self._scalar(record)}"]
         values = self.dump.values(record)
         lines.append(f"  {statistics(values).text}")
-        found = histogram(values)
-        if found is not None and len(found.counts) > 1:
-            lines.append(f"  {found.line}")
+        bins = histogram(values)
+        if bins is not None and len(bins.counts) > 1:
+            lines.append(f"  {bins.line}")
         if values.size <= _SHOWN_ELEMENTS:
             lines += [f"  {line}" for line in np.array2string(values, max_line_width=100).splitlines()]
         else:
@@ -249,26 +251,28 @@ def compare(viewer: Viewer, record: DumpedArg, path: Path, rtol: float, atol: fl
     stored = viewer.dump.stored(record)
     if tensor.dtype != record.dtype or tensor.numel != stored.size:
         have = f"{tensor.dtype}{list(tensor.shape)}"
-        other = f"holds {have}, which is not what is compared: {viewer.title(record)}"
+        other = f"holds {have}, but the dumped tensor is {viewer.title(record)}"
         raise ArtifactError(path, other, "choose another argument with TASK= and ARG=")
     expected = storage(tensor.contiguous(), tensor.dtype, record.shape)
-    found = difference(stored, expected, record.dtype, rtol, atol)
+    differs = difference(stored, expected, record.dtype, rtol, atol)
     lines = [viewer.title(record)]
-    if not found.count:
+    if not differs.count:
         return True, [
             *lines,
-            f"  equal to {path.name} within rtol={rtol:g} atol={atol:g}; max abs error {found.max_abs:g}",
+            f"  equal to {path.name} within rtol={rtol:g} atol={atol:g}; max abs error {differs.max_abs:g}",
         ]
-    lines.append(f"  {found.count} of {stored.size} elements differ from {path.name}, max abs error {found.max_abs:g}")
-    actual, wanted = decode(stored, record.dtype).reshape(-1), decode(expected, record.dtype).reshape(-1)
-    for flat in np.flatnonzero(found.mask.reshape(-1))[:_SHOWN_MISMATCHES].tolist():
+    lines.append(
+        f"  {differs.count} of {stored.size} elements differ from {path.name}, max abs error {differs.max_abs:g}"
+    )
+    actual, reference = decode(stored, record.dtype).reshape(-1), decode(expected, record.dtype).reshape(-1)
+    for flat in np.flatnonzero(differs.mask.reshape(-1))[:_SHOWN_MISMATCHES].tolist():
         at = coordinates(flat, record.shape)
-        lines.append(f"    {at}: dumped {actual[flat]:.8g}, file {wanted[flat]:.8g}")
+        lines.append(f"    {at}: dumped {actual[flat]:.8g}, file {reference[flat]:.8g}")
     return False, lines
 
 
 #: The hint if there is no dump. A run whose selection matches nothing writes none.
-_NO_DUMP = "DUMP=2 dumps all, DUMP=1 what the orchestration marks; DUMP_ARGS= and DUMP_TASKS= have to name what ran"
+_NO_DUMP = "replay with DUMP=2 for all arguments, DUMP=1 for the marked ones; DUMP_ARGS= and DUMP_TASKS= must fit"
 
 
 def export(viewer: Viewer, record: DumpedArg, form: str, directory: Path) -> Path:
@@ -308,34 +312,34 @@ def open_viewer(root: Path, build_dir: Path | None) -> Viewer:
     return Viewer(dump, find_names(root, *directories, *near), order)
 
 
-def show(viewer: Viewer, given: argparse.Namespace) -> int:
+def show(viewer: Viewer, options: argparse.Namespace) -> int:
     """Show, export or compare the records that the options select, and return the exit status."""
-    records = viewer.select(given)
-    if given.against:
-        return _compare_all(viewer, records, given)
+    records = viewer.select(options)
+    if options.against:
+        return _compare_all(viewer, records, options)
     tensors = [record for record in records if record.kind == "tensor"]
-    if given.export:
-        one_of("EXPORT", given.export, EXPORTS)
-        directory = given.output or viewer.dump.path.parent / "export"
+    if options.export:
+        one_of("EXPORT", options.export, EXPORTS)
+        directory = options.output or viewer.dump.path.parent / "export"
         for record in tensors:
-            print(export(viewer, record, given.export, directory))
+            print(export(viewer, record, options.export, directory))
         return 0
     print("\n".join(table(viewer.rows(records), HEADINGS)))
     for line in remarks(viewer):
         print(line)
-    if given.values or len(records) == 1:
+    if options.values or len(records) == 1:
         for record in records:
             print("\n" + "\n".join(viewer.describe(record)))
     return 0
 
 
-def _compare_all(viewer: Viewer, records: Sequence[DumpedArg], given: argparse.Namespace) -> int:
+def _compare_all(viewer: Viewer, records: Sequence[DumpedArg], options: argparse.Namespace) -> int:
     agree = True
     tensors = [record for record in records if record.kind == "tensor"]
     if not tensors:
-        raise ArtifactError("--against", "nothing is selected to compare", "name a tensor with TASK=, KERNEL= and ARG=")
+        raise ArtifactError("AGAINST=", "no tensor is selected", "name a tensor with TASK=, KERNEL= and ARG=")
     for record in tensors:
-        same, lines = compare(viewer, record, given.against, given.rtol, given.atol)
+        same, lines = compare(viewer, record, options.against, options.rtol, options.atol)
         agree &= same
         print("\n".join(lines))
     return 0 if agree else 1

@@ -36,26 +36,28 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("extract", parser, run=run_tool_on_runs)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Run the command and return the exit status."""
     from pypto_build.diagnose.extract.work import Plan, extract
     from pypto_build.replay.reference.launch import open_launch
 
-    choice = choose(given.task, given.kernel, given.first)
-    if given.golden == "reference":
+    choice = choose(options.task, options.kernel, options.first)
+    if options.golden == "reference":
         require_torch("GOLDEN=reference")
-    where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
-    root = Path(os.path.abspath(where)) / f"{artifact_name(given.artifact).replace('.', '_')}_{choice.label}"
-    built = given.artifact, given.build_dir, given.embedded, given.platform
-    launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
-    written, found = extract(launch, Plan(choice, root, given.golden, given.build_dir / "extract", given.timeout))
+    where = options.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
+    root = Path(os.path.abspath(where)) / f"{artifact_name(options.artifact).replace('.', '_')}_{choice.label}"
+    built = options.artifact, options.build_dir, options.embedded, options.platform
+    launch = open_launch(*built, options.data, options.seed, options.binaries, options.numerics)
+    written, recorded = extract(
+        launch, Plan(choice, root, options.golden, options.build_dir / "extract", options.timeout)
+    )
     tasks = written.tasks
-    named = tasks[0].title if len(tasks) == 1 else f"{len(tasks)} of {found.count} tasks"
+    named = tasks[0].title if len(tasks) == 1 else f"{len(tasks)} of {recorded.count} tasks"
     sizes = sum(one.initial.nbytes for one in written.external)
     print(f"[extract] {named}: {len(written.external)} tensors, {sizes} bytes")
     for one in written.external:
         print(f"    {one.direction:5} {one.name} {one.dtype}[{', '.join(map(str, one.shape))}]")
-    for note in found.notes:
+    for note in recorded.notes:
         print(f"    note: {note}")
     print(f"    {_GOLDENS[written.golden]}")
     print(f"[extract] {os.path.relpath(root)}: scons replay JIT={shlex.quote(os.path.relpath(root))}")

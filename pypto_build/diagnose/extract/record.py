@@ -51,16 +51,16 @@ class Choice:
 
 def choose(task: str, kernel: str, first: str) -> Choice:
     """Return the choice that the options make. Raises a usage error unless exactly one of them is set."""
-    given = {name: text for name, text in (("TASK", task), ("KERNEL", kernel), ("FROM", first)) if text}
-    if len(given) != 1:
-        what = " and ".join(f"{name}={text}" for name, text in given.items()) or "TASK="
-        wrong = "name different tasks" if given else "no task is named"
+    choices = {name: text for name, text in (("TASK", task), ("KERNEL", kernel), ("FROM", first)) if text}
+    if len(choices) != 1:
+        what = " and ".join(f"{name}={text}" for name, text in choices.items()) or "TASK="
+        wrong = "name different tasks" if choices else "no task is named"
         raise ArtifactError(what, wrong, "give one of TASK=37, TASK=3-7, KERNEL=name and FROM=37")
     if kernel:
         return Choice(kernel=kernel, label=_NOT_A_NAME.sub("_", kernel))
     if first:
         if not first.isdecimal() or len(first) > 9:
-            raise ArtifactError(f"FROM={first}", "is no task number", "tasks are counted from 0 in submission order")
+            raise ArtifactError(f"FROM={first}", "is not a task number", "tasks are counted from 0 in submission order")
         return Choice(((int(first), None),), label=f"from{first}")
     return Choice(tuple(_range(part.strip()) for part in task.split(",")), label=f"task{_NOT_A_NAME.sub('_', task)}")
 
@@ -73,7 +73,7 @@ def of_numbers(numbers: Sequence[int], label: str) -> Choice:
 def _range(text: str) -> tuple[int, int]:
     match = _RANGE.match(text)
     if match is None:
-        raise ArtifactError(f"TASK={text}", "is no task number", "give 37, 3-7, or several with commas")
+        raise ArtifactError(f"TASK={text}", "is not a task number", "give 37, 3-7, or several with commas")
     first, last = int(match[1]), int(match[2] or match[1])
     if last < first:
         raise ArtifactError(f"TASK={text}", "ends before it begins", f"give {last}-{first}")
@@ -148,14 +148,14 @@ def record(launch: Launch, choice: Choice, timeout_s: float, *, golden: str = "r
     """
     progress = Progress()
     try:
-        found = _run(launch, choice, timeout_s, progress, golden, all_of_it=True)
+        recorded = _run(launch, choice, timeout_s, progress, golden, all_of_it=True)
     except RunFault as fault:
         if progress.task < 0:
             raise
-        golden, found = _again(launch, choice, timeout_s, progress, golden, fault)
-    if not found.tasks:
-        raise _none(choice, found.count)
-    return found, golden
+        golden, recorded = _again(launch, choice, timeout_s, progress, golden, fault)
+    if not recorded.tasks:
+        raise _none(choice, recorded.count)
+    return recorded, golden
 
 
 def _again(
@@ -166,14 +166,14 @@ def _again(
     If the fault was in a chosen task, their kernels are left out too.
     """
     inside = bool(choice.kernel) or choice.takes_number(progress.task)
-    ways = [golden] if not inside else [*(["reference"] if has_torch() else []), ""]
-    for way in ways:
+    kinds = [golden] if not inside else [*(["reference"] if has_torch() else []), ""]
+    for kind in kinds:
         try:
-            found = _run(launch, choice, timeout_s, progress, way, all_of_it=False)
+            recorded = _run(launch, choice, timeout_s, progress, kind, all_of_it=False)
         except (RunFault, ArtifactError):
             continue
-        found.notes.append(f"the run itself ends early: {fault.error.message}")
-        return way, found
+        recorded.notes.append(f"the run itself ends early: {fault.error.message}")
+        return kind, recorded
     raise fault
 
 
@@ -203,12 +203,12 @@ def _none(choice: Choice, count: int) -> ArtifactError:
     if choice.kernel:
         hint = "name a kernel of kernel_config.py that is submitted; 'scons deps' lists the tasks"
         return ArtifactError(f"KERNEL={choice.kernel}", "no task runs it", hint)
-    asked = (
+    option = (
         f"FROM={choice.ranges[0][0]}" if choice.ranges[0][1] is None else f"TASK={choice.label.removeprefix('task')}"
     )
-    known = f"tasks are numbered 0 to {count - 1}" if count > 1 else "there is task 0 alone" if count else "none ran"
-    hint = f"{known}; one that runs no kernel, or was skipped by its predicate, has nothing to extract"
-    return ArtifactError(asked, "no such task ran", hint)
+    numbers = f"tasks are numbered 0 to {count - 1}" if count > 1 else "there is task 0 alone" if count else "none ran"
+    hint = f"{numbers}; a task without a kernel, or one that its predicate skipped, cannot be extracted"
+    return ArtifactError(option, "no such task ran", hint)
 
 
 class _Recorder:
@@ -258,9 +258,9 @@ class _Recorder:
 
     def _task(self, call: Any) -> RecordedTask:
         args: list[TensorUse | ScalarUse] = []
-        for index, (given, slot) in enumerate(zip(call.args, call.slots(), strict=True)):
+        for index, (argument, slot) in enumerate(zip(call.args, call.slots(), strict=True)):
             if not isinstance(slot, tuple):
-                args.append(ScalarUse(index, slot, given.dtype))
+                args.append(ScalarUse(index, slot, argument.dtype))
                 continue
             view = TensorArgument(*slot)
             before = window_bytes(view)
@@ -268,7 +268,7 @@ class _Recorder:
             if self._total > _MOST_BYTES:
                 what = f"the arguments of the tasks up to {call.number} take more than {_MOST_BYTES >> 30} GB"
                 raise ArtifactError("extract", what, "name fewer tasks")
-            args.append(TensorUse(index, given.direction, view, before))
+            args.append(TensorUse(index, argument.direction, view, before))
         kernels = tuple((str(role), int(func_id), str(name)) for role, func_id, name in call.kernels)
         together = call.block is None and call.block_num > 1
         return RecordedTask(call.number, call.task_id, kernels, call.block_num, together, args)

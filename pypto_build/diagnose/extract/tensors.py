@@ -167,9 +167,9 @@ class _Growing:
     def follows(self, use: TensorUse) -> bool:
         """Return whether the content before the task equals the content after the earlier tasks."""
         here = elements(use.view, self.now, self.first)
-        known = elements(use.view, self.known, self.first)
-        found = elements(use.view, self._window(use.before), use.view.window[0])
-        return bool((here == found)[known].all())
+        filled = elements(use.view, self.known, self.first)
+        read = elements(use.view, self._window(use.before), use.view.window[0])
+        return bool((here == read)[filled].all())
 
     def add(self, number: int, use: TensorUse) -> None:
         self.uses.append((number, use))
@@ -266,11 +266,11 @@ def _key(view: TensorArgument) -> tuple[int, int, str]:
 
 def _merged(uses: Iterable[TensorUse]) -> dict[tuple[int, int, str], list[tuple[int, int]]]:
     """Return the windows by allocation and element type. Windows that touch are joined."""
-    found: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
+    by_key: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
     for use in uses:
-        found.setdefault(_key(use.view), []).append(use.view.window if not use.view.empty else (0, 0))
+        by_key.setdefault(_key(use.view), []).append(use.view.window if not use.view.empty else (0, 0))
     merged = {}
-    for key, windows in found.items():
+    for key, windows in by_key.items():
         parts: list[tuple[int, int]] = []
         for first, last in sorted(windows):
             if parts and first <= parts[-1][1]:  # neighbours too: rows of one tensor
@@ -310,9 +310,9 @@ def steps_to(shape: tuple[int, ...], base: int, view: TensorArgument) -> list[Vi
         return []
     if view.empty:
         return [ViewStep("view", tuple(0 for _ in shape), tuple(0 for _ in shape)), ViewStep("reshape", view.shape)]
-    found = _windowed(shape, strides, offset, view)
-    if found is not None:
-        return found
+    steps = _windowed(shape, strides, offset, view)
+    if steps is not None:
+        return steps
     if view.contiguous:
         numel = int(np.prod(view.shape, dtype=np.int64))
         flat = [] if len(shape) == 1 else [ViewStep("reshape", (count,))]

@@ -54,10 +54,10 @@ def as_built(artifact: Artifact, build_dir: Path) -> tuple[Artifact, dict[str, P
 def _remembered(path: Path) -> dict[str, Any]:
     """Return the record, or an empty one if it cannot be read. Without it, all modules count as unedited."""
     try:
-        found = decode_json(read_bytes(path), dict[str, Any])
+        state = decode_json(read_bytes(path), dict[str, Any])
     except (OSError, msgspec.DecodeError):
         return {}
-    return found
+    return state
 
 
 #: The largest number of tensors that simpler passes to an orchestration.
@@ -82,8 +82,8 @@ def extract(launch: Launch, plan: Plan) -> tuple[Extracted, RecordedRun]:
     """Record the tasks and write their artifact. Raises ArtifactError and RunFault."""
     source = load_artifact(launch.artifact)
     api_of(launch.interface.vintage, source.orchestration.source)
-    found, golden = record(launch, plan.choice, plan.timeout_s, golden=plan.golden)
-    return write_tasks(launch, plan, found, found.tasks, golden), found
+    recorded, golden = record(launch, plan.choice, plan.timeout_s, golden=plan.golden)
+    return write_tasks(launch, plan, recorded, recorded.tasks, golden), recorded
 
 
 def write_tasks(

@@ -147,12 +147,12 @@ class Text:
         stem = parameter.name
         for step in steps_to(parameter.shape, parameter.base, use.view):
             stepped = f"{name}.{step}"
-            known = self.views.get(stepped) if task.number not in self.manual else None
-            if known is None:
-                known = f"{stem}_{len(self.views) + 1}"
-                self.views[stepped if task.number not in self.manual else f"{stepped} {task.number}"] = known
-                yield from self._call(known, name, step)
-            name = known
+            view = self.views.get(stepped) if task.number not in self.manual else None
+            if view is None:
+                view = f"{stem}_{len(self.views) + 1}"
+                self.views[stepped if task.number not in self.manual else f"{stepped} {task.number}"] = view
+                yield from self._call(view, name, step)
+            name = view
         return name
 
     def _call(self, variable: str, of: str, step: ViewStep) -> Iterator[str]:
@@ -217,19 +217,19 @@ def api_of(vintage: str, where: Path) -> ApiVintage:
     raise ArtifactError(where, f"was compiled for the API of {vintage}; extract writes {', '.join(VINTAGES)}", hint)
 
 
-def write_artifact(given: Extracted, root: Path) -> None:
+def write_artifact(extracted: Extracted, root: Path) -> None:
     """Write the artifact to ``root``, in place of one that was extracted there before.
 
     Raises ArtifactError if ``root`` holds anything else.
     """
     require_own(root)
     origin = {
-        "artifact": str(given.source.root),
-        "tasks": [task.number for task in given.tasks],
-        "golden": given.golden,
+        "artifact": str(extracted.source.root),
+        "tasks": [task.number for task in extracted.tasks],
+        "golden": extracted.golden,
     }
     with replacing(root, origin) as temporary:
-        _write(given, temporary)
+        _write(extracted, temporary)
 
 
 @contextmanager
@@ -249,27 +249,27 @@ def replacing(root: Path, origin: Mapping[str, object]) -> Iterator[Path]:
 def require_own(root: Path) -> None:
     """Raise ArtifactError if ``root`` holds something that extract or reduce did not write."""
     if root.exists() and any(root.iterdir()) and not (root / ORIGIN_NAME).is_file():
-        hint = "move it away, or name another place with BUILD_OUTPUT="
-        raise ArtifactError(root, "is there, and nothing here wrote it", hint)
+        hint = "move it away, or name another directory with BUILD_OUTPUT="
+        raise ArtifactError(root, "exists, and pypto-build did not write it", hint)
 
 
-def _write(given: Extracted, root: Path) -> None:
-    used = {func_id for task in given.tasks for _, func_id, _ in task.kernels}
-    kernels = [kernel for kernel in given.source.kernels if kernel.func_id in used]
-    places = [(kernel, _copy_kernel(kernel, given.source.root, root)) for kernel in kernels]
-    copy_modules(kernels, given.source.root, root, given.raw)
-    frame = frame_of(given.source, given.platform, given.name)
+def _write(extracted: Extracted, root: Path) -> None:
+    used = {func_id for task in extracted.tasks for _, func_id, _ in task.kernels}
+    kernels = [kernel for kernel in extracted.source.kernels if kernel.func_id in used]
+    places = [(kernel, _copy_kernel(kernel, extracted.source.root, root)) for kernel in kernels]
+    copy_modules(kernels, extracted.source.root, root, extracted.raw)
+    frame = frame_of(extracted.source, extracted.platform, extracted.name)
     text = Text(
-        given.tasks,
-        given.parameters,
-        api_of(given.vintage, given.source.orchestration.source),
-        after=given.order.after,
-        manual=given.order.manual,
+        extracted.tasks,
+        extracted.parameters,
+        api_of(extracted.vintage, extracted.source.orchestration.source),
+        after=extracted.order.after,
+        manual=extracted.order.manual,
         a5=frame.a5,
     )
-    origin = f"{given.source.name}: task {numbers(given.tasks)}"
-    write_texts(root, frame, text.render(frame.program, origin), places, given.external)
-    write_data(given.external, root / "data", golden=bool(given.golden))
+    origin = f"{extracted.source.name}: task {numbers(extracted.tasks)}"
+    write_texts(root, frame, text.render(frame.program, origin), places, extracted.external)
+    write_data(extracted.external, root / "data", golden=bool(extracted.golden))
 
 
 @dataclass(frozen=True)
@@ -319,13 +319,13 @@ def write_data(parameters: Sequence[Parameter], data: Path, *, golden: bool) -> 
 def _copy_kernel(kernel: Kernel, source: Path, root: Path) -> Path:
     """Copy a kernel's C++ and the headers beside it. Returns its path relative to ``root``."""
     inside = kernel.source.is_relative_to(source)
-    place = kernel.source.relative_to(source) if inside else Path("kernels", kernel.core_type, f"{kernel.name}.cpp")
-    (root / place).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(kernel.source, root / place)
+    target = kernel.source.relative_to(source) if inside else Path("kernels", kernel.core_type, f"{kernel.name}.cpp")
+    (root / target).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(kernel.source, root / target)
     for header in kernel.source.parent.iterdir():
         if header.suffix in _HEADERS and header.is_file():
-            shutil.copyfile(header, (root / place).with_name(header.name))
-    return place
+            shutil.copyfile(header, (root / target).with_name(header.name))
+    return target
 
 
 def copy_modules(kernels: Sequence[Kernel], source: Path, root: Path, raw: Mapping[str, Path]) -> None:
@@ -352,12 +352,12 @@ def copy_modules(kernels: Sequence[Kernel], source: Path, root: Path, raw: Mappi
 def _manifest(frame: Frame, kernels: Sequence[tuple[Kernel, Path]], external: Sequence[Parameter]) -> str:
     config = "".join(f"\t{quoted(key)}: {value!r},\n" for key, value in frame.runtime_config.items())
     directions = ", ".join(f"_D.{one.direction}" for one in external)
-    rows = "".join(_kernel(kernel, place) for kernel, place in kernels)
+    rows = "".join(_kernel(kernel, path) for kernel, path in kernels)
     return manifest_text(frame.program, config, directions, rows)
 
 
-def _kernel(kernel: Kernel, place: Path) -> str:
-    source = " / ".join(["_ROOT_DIR", *map(quoted, place.parts)])
+def _kernel(kernel: Kernel, path: Path) -> str:
+    source = " / ".join(["_ROOT_DIR", *map(quoted, path.parts)])
     words = [f'"func_id": {kernel.func_id}', f'"name": {quoted(kernel.name)}', f'"source": str({source})']
     words.append(f'"core_type": {quoted(kernel.core_type)}')
     if kernel.signature is not None:

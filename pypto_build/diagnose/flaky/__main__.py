@@ -140,28 +140,27 @@ class Outputs:
 
     def varying(self, other: Outputs) -> dict[str, Any]:
         """Return the flat indices of differing elements, for each output that differs."""
-        found = {}
+        differing = {}
         for name, value in self.values.items():
             if value != other.values[name]:
                 size = ITEMSIZE[self.dtypes[name]]
                 one, two = (np.frombuffer(v, dtype=np.uint8).reshape(-1, size) for v in (value, other.values[name]))
-                found[name] = np.flatnonzero((one != two).any(axis=1))
-        return found
+                differing[name] = np.flatnonzero((one != two).any(axis=1))
+        return differing
 
 
 class Runner:
     """Runs one artifact in any order, with a new process for each run."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
-        self.given = given
-        self.results = given.build_dir / "flaky"
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.results = options.build_dir / "flaky"
         self.runs = 0
 
-    def run(self, **options: SettingValue) -> Outputs:
+    def run(self, **settings: SettingValue) -> Outputs:
         """Run once and return the outputs. Raises `Failed`."""
-        given = self.given
-        first = request_of(given, self.results)
-        request = replace(once_more(first) if self.runs else first, options=options)
+        first = request_of(self.options, self.results)
+        request = replace(once_more(first) if self.runs else first, options=settings)
         verdict = replay(request, write=None)
         self.runs += 1
         if verdict.status not in ("pass", "mismatch", "unchecked"):
@@ -176,49 +175,49 @@ class Runner:
 
 
 @command("flaky", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Return 0 if every order gives the same outputs, 1 if not, or the exit status of a failed run."""
-    runner = Runner(given)
+    runner = Runner(options)
     try:
-        findings = _schedules(runner, runner.run()) if given.chip else _of_one_chip(runner)
+        findings = _schedules(runner, runner.run()) if options.chip else _of_one_chip(runner)
     except Failed as failed:
         print(f"flaky: a run ended: {failed}", file=sys.stderr)
         return failed.verdict.exit_status
-    return deliver("flaky", given.artifact, findings, given, given.build_dir)
+    return deliver("flaky", options.artifact, findings, options, options.build_dir)
 
 
 def _of_one_chip(runner: Runner) -> list[Finding]:
     """Look for outputs that vary in one order, then with what stores show, or with the order."""
-    given = runner.given
+    options = runner.options
     base = runner.run(serial=True, dep_gen=True)
-    evidence = Evidence(given.artifact, runner.results, given.platform)
+    evidence = Evidence(options.artifact, runner.results, options.platform)
     graph = evidence.graph
     assert graph is not None
     if again := base.varying(runner.run(serial=True)):
         return [_same_order(again, base)]
-    if given.memory_model:
+    if options.memory_model:
         return _visibility(runner, base)
     return _orders(runner, evidence, base, [task.id for task in graph.tasks], graph.pairs())
 
 
 def _schedules(runner: Runner, base: Outputs) -> list[Finding]:
     """Run the schedules, up to the first that changes an output or does not come to its end."""
-    given = runner.given
-    for number in progress(range(given.rounds), "running schedules", given.rounds):
-        seed = given.seed + number
+    options = runner.options
+    for number in progress(range(options.rounds), "running schedules", options.rounds):
+        seed = options.seed + number
         try:
-            found = base.varying(runner.run(shuffle=True, seed=seed, memory=given.memory_model))
+            differing = base.varying(runner.run(shuffle=True, seed=seed, memory=options.memory_model))
         except Failed as failed:
             error = failed.verdict.error
-            print(f"[flaky] schedule {number} (seed {seed}) of {given.rounds} ended: {failed.verdict.status}")
+            print(f"[flaky] schedule {number} (seed {seed}) of {options.rounds} ended: {failed.verdict.status}")
             message = f"a schedule (SHUFFLE=1 SEED={seed}) ends: {error.message if error else failed.verdict.status}"
             hint = error.hint if error else ""
             return [Finding("flaky/schedule-ends", message, hint=hint)]
-        if found:
-            print(f"[flaky] schedule {number} (seed {seed}) of {given.rounds} differs, {runner.runs} runs")
-            message = f"{varying(found, base)} with the schedule of the ranks (SHUFFLE=1 SEED={seed})"
+        if differing:
+            print(f"[flaky] schedule {number} (seed {seed}) of {options.rounds} differs, {runner.runs} runs")
+            message = f"{varying(differing, base)} with the schedule of the ranks (SHUFFLE=1 SEED={seed})"
             return [Finding("flaky/schedule", message, hint=_HINT.format(seed=seed))]
-    print(f"[flaky] {given.rounds} schedules of all ranks: the same outputs")
+    print(f"[flaky] {options.rounds} schedules of all ranks: the same outputs")
     return []
 
 
@@ -226,37 +225,41 @@ def _orders(
     runner: Runner, evidence: Evidence, base: Outputs, tasks: list[int], pairs: list[tuple[int, int]]
 ) -> list[Finding]:
     """Run orders up to the first that changes an output, then search for the two tasks that cause it."""
-    given = runner.given
+    options = runner.options
     refused = 0
-    for number in progress(range(given.rounds), "running orders", given.rounds):
-        order = random_order(tasks, pairs, given.seed + number)
+    for number in progress(range(options.rounds), "running orders", options.rounds):
+        order = random_order(tasks, pairs, options.seed + number)
         try:
-            found = base.varying(runner.run(order=list(order)))
+            differing = base.varying(runner.run(order=list(order)))
         except Failed as failed:
             if failed.verdict.status == "hang":
                 raise
             refused += 1  # the orchestration waits for a task that comes later in this order
             continue
-        if found:
+        if differing:
             swap = flipping_swap(tasks, order, lambda o: _differs(runner, base, o))
-            print(f"[flaky] order {number} (seed {given.seed + number}) of {given.rounds} differs, {runner.runs} runs")
-            return [_order_finding(evidence, base, found, swap)]
-    told = f", {refused} could not be kept" if refused else ""
-    print(f"[flaky] {given.rounds} orders of {len(tasks)} tasks{told}")
+            print(
+                f"[flaky] order {number} (seed {options.seed + number}) of {options.rounds} differs, {runner.runs} runs"
+            )
+            return [_order_finding(evidence, base, differing, swap)]
+    skipped = f", {refused} could not be kept" if refused else ""
+    print(f"[flaky] {options.rounds} orders of {len(tasks)} tasks{skipped}")
     return []
 
 
 def _visibility(runner: Runner, base: Outputs) -> list[Finding]:
     """Run one order with stores that become visible late, up to the first run whose outputs differ."""
-    given = runner.given
-    for number in progress(range(given.rounds), "running", given.rounds):
-        seed = given.seed + number
-        found = base.varying(runner.run(memory=given.memory_model, seed=seed))
-        if found:
-            print(f"[flaky] SEED={seed} of {given.rounds} differs")
-            message = f"{varying(found, base)} with when stores become visible (MEMORY=weak SEED={seed})"
-            return [Finding("flaky/memory", message, hint="scons hazards MEMORY=weak names the marker that is missing")]
-    print(f"[flaky] {given.rounds} runs with stores that become visible late: the same outputs")
+    options = runner.options
+    for number in progress(range(options.rounds), "running", options.rounds):
+        seed = options.seed + number
+        differing = base.varying(runner.run(memory=options.memory_model, seed=seed))
+        if differing:
+            print(f"[flaky] SEED={seed} of {options.rounds} differs")
+            message = (
+                f"{varying(differing, base)} with the time at which stores become visible (MEMORY=weak SEED={seed})"
+            )
+            return [Finding("flaky/memory", message, hint="scons hazards MEMORY=weak names the missing marker")]
+    print(f"[flaky] {options.rounds} runs with stores that become visible late: the same outputs")
     return []
 
 
@@ -267,33 +270,33 @@ def _differs(runner: Runner, base: Outputs, order: list[int]) -> bool:
         return False
 
 
-def _same_order(found: dict[str, Any], base: Outputs) -> Finding:
+def _same_order(differing: dict[str, Any], base: Outputs) -> Finding:
     return Finding(
         rule="flaky/same-order",
-        message=f"{varying(found, base)} though the tasks ran one by one in the same order",
+        message=f"{varying(differing, base)} though the tasks ran one by one in the same order",
         hint="look at the members of groups and at memory that is read before it is written: scons hazards",
     )
 
 
-def varying(found: dict[str, Any], base: Outputs) -> str:
+def varying(differing: dict[str, Any], base: Outputs) -> str:
     """Return the text `output 'f' varies in 3 of 16 elements, first at (0, 1), (0, 2)`."""
-    name, indices = next(iter(found.items()))
+    name, indices = next(iter(differing.items()))
     shape = base.shapes[name]
     total = int(np.prod(shape, dtype=np.int64))
     first = [str(coordinates(int(at), shape)) for at in indices[:_TOLD_INDICES]]
-    others = [f"'{other}'" for other in list(found)[1:]]
+    others = [f"'{other}'" for other in list(differing)[1:]]
     more = f" (so do {', '.join(others)})" if others else ""
     return f"output '{name}' varies in {len(indices)} of {total} elements, first at {', '.join(first)}{more}"
 
 
 def _order_finding(
-    evidence: Evidence, base: Outputs, found: dict[str, Any], swap: tuple[list[int], int] | None
+    evidence: Evidence, base: Outputs, differing: dict[str, Any], swap: tuple[list[int], int] | None
 ) -> Finding:
-    name, indices = next(iter(found.items()))
+    name, indices = next(iter(differing.items()))
     writers = _writers(evidence, name, int(indices[0]) * ITEMSIZE[base.dtypes[name]])
     detail = [f"written by {', '.join(map(evidence.title, writers[:_TOLD_WRITERS]))}"] if writers else []
     if swap is None:
-        return Finding("flaky/order", f"{varying(found, base)} with the order of the tasks", detail=tuple(detail))
+        return Finding("flaky/order", f"{varying(differing, base)} with the order of the tasks", detail=tuple(detail))
     position = swap[1]
     one, other = swap[0][position], swap[0][position + 1]
     shared = _shared(evidence, one, other)
@@ -302,8 +305,8 @@ def _order_finding(
     numbers = tuple(evidence.graph.order.numbers.get(raw, -1) for raw in (one, other))
     return Finding(
         rule="flaky/order",
-        message=f"{varying(found, base)}; it is enough to run {evidence.title(other)} before {evidence.title(one)}, "
-        f"which nothing orders{'' if shared else _NOT_SHARED}",
+        message=f"{varying(differing, base)}; it is enough to run {evidence.title(other)} "
+        f"before {evidence.title(one)}, which nothing orders{'' if shared else _NOT_SHARED}",
         path=path,
         line=line,
         hint="order the two: scons hazards names the declaration to change",

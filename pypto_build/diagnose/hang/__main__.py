@@ -1,5 +1,6 @@
-"""`scons hang JIT=x`: what the last run here that hung or crashed did at last; `LOG=dir`: what the logs of a run on
-simpler say about a hang or a fault, in words and names.
+"""Explains a hang or a crash. `scons hang JIT=x` shows the last events of the last failed run here.
+
+`LOG=dir` reads the logs of a run on simpler and names the tasks, kernels and faults in them.
 
     python -m pypto_build.diagnose.hang ARTIFACT_DIR --build-dir OUT
     python -m pypto_build.diagnose.hang [ARTIFACT_DIR] --log DIR [--build-dir OUT]
@@ -139,8 +140,8 @@ class LogFacts:
     @property
     def empty(self) -> bool:
         """True if no fact was recognised."""
-        known = (self.code, self.exception, self.cann, self.timeout, self.idle_at)
-        return all(fact is None for fact in known) and not self.rounds and not self.fault
+        facts = (self.code, self.exception, self.cann, self.timeout, self.idle_at)
+        return all(fact is None for fact in facts) and not self.rounds and not self.fault
 
 
 def log_files(directory: Path) -> list[Path]:
@@ -149,12 +150,12 @@ def log_files(directory: Path) -> list[Path]:
         return [directory]
     if not directory.is_dir():
         raise ArtifactError(f"LOG={directory}", "no such file or directory", "name the directory of the logs")
-    found = [path for path in sorted(directory.rglob("*")) if path.is_file() and path.suffix in _SUFFIXES]
-    if not found:
+    files = [path for path in sorted(directory.rglob("*")) if path.is_file() and path.suffix in _SUFFIXES]
+    if not files:
         raise ArtifactError(
             f"LOG={directory}", "holds no log", "name the directory with the host's and the device's logs"
         )
-    return found
+    return files
 
 
 def read_logs(paths: Iterable[Path]) -> LogFacts:
@@ -171,8 +172,8 @@ def read_logs(paths: Iterable[Path]) -> LogFacts:
 def _idle(facts: LogFacts) -> Timeout:
     """Return the verdict on a stall that a scheduler from before June 2026 reported without one."""
     counts = Counter(task.state for task in facts.stalled)
-    known = {"RUNNING": "S1", "READY": "S3", "WAIT": "S4"}
-    name = next((known[state] for state in known if counts[state]), "unknown")
+    phases = {"RUNNING": "S1", "READY": "S3", "WAIT": "S4"}
+    name = next((phases[state] for state in phases if counts[state]), "unknown")
     done, total = facts.progress or (0, 0)
     return Timeout(name, done, total, counts["RUNNING"], counts["READY"], counts["WAIT"], None, None, None)
 
@@ -186,66 +187,66 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _take(facts: LogFacts, line: str, at: Where) -> None:
-    if "error_code=" in line and (found := _LATCHED.search(line)) and facts.code is None:
-        code = int(found["orch"]) or int(found["sched"])
+    if "error_code=" in line and (match := _LATCHED.search(line)) and facts.code is None:
+        code = int(match["orch"]) or int(match["sched"])
         facts.code, facts.code_at = (code, at) if code else (None, None)
-    if "failed with rc=" in line and (found := _RETURNED.search(line)) and facts.code is None:
-        facts.code, facts.code_at = int(found["code"]), at
+    if "failed with rc=" in line and (match := _RETURNED.search(line)) and facts.code is None:
+        facts.code, facts.code_at = int(match["code"]), at
     if (
         "sub_class=" in line
-        and (found := _TIMEOUT.search(line))
+        and (match := _TIMEOUT.search(line))
         and (facts.timeout is None or facts.timeout.task is None)
     ):
-        facts.timeout, facts.timeout_at = _timeout(found), at
-    if "[STALL" in line and (found := _STALL.search(line)):
-        task = _stalled(found)
-        facts.rounds.setdefault(int(found["round"]), {})[task.id] = task
+        facts.timeout, facts.timeout_at = _timeout(match), at
+    if "[STALL" in line and (match := _STALL.search(line)):
+        task = _stalled(match)
+        facts.rounds.setdefault(int(match["round"]), {})[task.id] = task
     facts.of_the_runtime = facts.of_the_runtime or bool(_OF_THE_RUNTIME.search(line))
-    if "idle iterations" in line and (found := _IDLE.search(line)) and facts.idle_at is None:
+    if "idle iterations" in line and (match := _IDLE.search(line)) and facts.idle_at is None:
         facts.idle_at = at
-    if "idle iterations" in line and (found := _PROGRESS.search(line)):
-        facts.progress = int(found["done"]), int(found["total"])
-    if "STUCK-" in line and (found := _STUCK.search(line)):
-        task = _stuck(found, int(found["ring"] or 0) << 32 | (int(found["task"]) & 0xFFFFFFFF))
+    if "idle iterations" in line and (match := _PROGRESS.search(line)):
+        facts.progress = int(match["done"]), int(match["total"])
+    if "STUCK-" in line and (match := _STUCK.search(line)):
+        task = _stuck(match, int(match["ring"] or 0) << 32 | (int(match["task"]) & 0xFFFFFFFF))
         facts.rounds.setdefault(0, {})[task.id] = task
-    if " cond=" in line and (found := _BUSY.search(line)):
-        raw, core = int(found["task"]), f"core={found['core']}"
-        facts.rounds.setdefault(0, {})[raw] = StalledTask(raw, "RUNNING", 0, 0, (int(found["kernel"]),), core)
-    if (found := _EXCEPTION.search(line)) and facts.exception is None:
-        facts.exception = int(found["code"])
-    if (found := _CANN.search(line)) and facts.cann is None:
-        facts.cann, facts.cann_at = int(found["code"]), at
-    if "instruction error" in line and (found := _FAULT.search(line)) and not facts.fault:
-        facts.fault, facts.fault_at = f"{found['unit']} instruction error: {found['what'].strip()}", at
-    elif facts.fault and "errcode" not in facts.fault and (found := _FAULT_CORE.search(line)):
-        block = f", block {found['block']}" if found["block"] else ""
-        facts.fault += f" (core {found['core']}{block}" + (f", errcode {found['code']})" if found["code"] else ")")
+    if " cond=" in line and (match := _BUSY.search(line)):
+        raw, core = int(match["task"]), f"core={match['core']}"
+        facts.rounds.setdefault(0, {})[raw] = StalledTask(raw, "RUNNING", 0, 0, (int(match["kernel"]),), core)
+    if (match := _EXCEPTION.search(line)) and facts.exception is None:
+        facts.exception = int(match["code"])
+    if (match := _CANN.search(line)) and facts.cann is None:
+        facts.cann, facts.cann_at = int(match["code"]), at
+    if "instruction error" in line and (match := _FAULT.search(line)) and not facts.fault:
+        facts.fault, facts.fault_at = f"{match['unit']} instruction error: {match['what'].strip()}", at
+    elif facts.fault and "errcode" not in facts.fault and (match := _FAULT_CORE.search(line)):
+        block = f", block {match['block']}" if match["block"] else ""
+        facts.fault += f" (core {match['core']}{block}" + (f", errcode {match['code']})" if match["code"] else ")")
 
 
-def _stuck(found: re.Match[str], raw: int) -> StalledTask:
-    kernels = (int(found["kernel"]),) if int(found["kernel"]) >= 0 else ()
-    return StalledTask(raw, found["state"], int(found["met"]), int(found["fanin"]), kernels)
+def _stuck(match: re.Match[str], raw: int) -> StalledTask:
+    kernels = (int(match["kernel"]),) if int(match["kernel"]) >= 0 else ()
+    return StalledTask(raw, match["state"], int(match["met"]), int(match["fanin"]), kernels)
 
 
-def _timeout(found: re.Match[str]) -> Timeout:
-    def known(name: str) -> int | None:
-        return int(found[name]) if found[name] is not None and int(found[name]) >= 0 else None
+def _timeout(match: re.Match[str]) -> Timeout:
+    def number(name: str) -> int | None:
+        return int(match[name]) if match[name] is not None and int(match[name]) >= 0 else None
 
-    done, total, running, ready, waiting = (int(found[i]) for i in ("done", "total", "running", "ready", "waiting"))
-    ended = found["orch_done"] != "0"
-    return Timeout(found["name"], done, total, running, ready, waiting, ended, known("task"), known("core"))
+    done, total, running, ready, waiting = (int(match[i]) for i in ("done", "total", "running", "ready", "waiting"))
+    ended = match["orch_done"] != "0"
+    return Timeout(match["name"], done, total, running, ready, waiting, ended, number("task"), number("core"))
 
 
-def _stalled(found: re.Match[str]) -> StalledTask:
-    raw = int(found["task"])
-    lanes = tuple(dict.fromkeys(int(found[lane]) for lane in ("aic", "aiv0", "aiv1") if int(found[lane]) >= 0))
+def _stalled(match: re.Match[str]) -> StalledTask:
+    raw = int(match["task"])
+    lanes = tuple(dict.fromkeys(int(match[lane]) for lane in ("aic", "aiv0", "aiv1") if int(match[lane]) >= 0))
     return StalledTask(
-        raw if raw >> 32 else int(found["ring"]) << 32 | raw,
-        found["state"],
-        int(found["met"]),
-        int(found["fanin"]),
+        raw if raw >> 32 else int(match["ring"]) << 32 | raw,
+        match["state"],
+        int(match["met"]),
+        int(match["fanin"]),
         lanes,
-        (found["cores"] or "").strip(),
+        (match["cores"] or "").strip(),
     )
 
 
@@ -292,10 +293,10 @@ class LastRun:
 
     def findings(self) -> list[Finding]:
         """Return the finding on the cause of the end, or nothing if the run did not fail."""
-        found = None if is_distributed(self.root) else fault_finding(load_artifact(self.root), self.verdict, "hang")
-        if found is None and self.failed and (error := self.verdict.error):
-            found = Finding(f"hang/{error.kind}", error.message, hint=error.hint, detail=tuple(error.detail))
-        return [found] if found else []
+        finding = None if is_distributed(self.root) else fault_finding(load_artifact(self.root), self.verdict, "hang")
+        if finding is None and self.failed and (error := self.verdict.error):
+            finding = Finding(f"hang/{error.kind}", error.message, hint=error.hint, detail=tuple(error.detail))
+        return [finding] if finding else []
 
 
 _SHOWN_TASKS = 12
@@ -387,8 +388,8 @@ class Hang:
         return self._finding(rule, message, code.hint, path, line, self.facts.timeout_at, task)
 
     def _first(self, state: str) -> StalledTask | None:
-        found = [task for task in self.facts.stalled if task.state == state]
-        return min(found, key=self._position) if found else None
+        tasks = [task for task in self.facts.stalled if task.state == state]
+        return min(tasks, key=self._position) if tasks else None
 
     def _coded(self, rule: str, message: str, code: Code) -> Finding:
         path = ""
@@ -406,7 +407,7 @@ class Hang:
         at: Where | None,
         task: StalledTask | None = None,
     ) -> Finding:
-        related = (Related(str(at.path), at.line, "said here"),) if at else ()
+        related = (Related(str(at.path), at.line, "reported here"),) if at else ()
         number = self.evidence.order.numbers.get(task.id) if task and self.evidence.graph else None
         return Finding(
             rule,
@@ -423,12 +424,12 @@ class Hang:
     def _kernel_place(self, task: StalledTask | None) -> tuple[str, int]:
         """Return the position of the function that the kernel's entry calls, else of the entry itself."""
         func_ids = (task.func_ids or self._func_ids(task.id)) if task else ()
-        known = next((self.evidence.names.kernels[i] for i in func_ids if i in self.evidence.names.kernels), None)
-        if known is None or known.source is None:
+        kernel = next((self.evidence.names.kernels[i] for i in func_ids if i in self.evidence.names.kernels), None)
+        if kernel is None or kernel.source is None:
             return "", 0
-        wrapper = read_wrapper(known.source, known.name)
+        wrapper = read_wrapper(kernel.source, kernel.name)
         line = wrapper.called.line if wrapper.called else wrapper.code.line(wrapper.entry[0]) if wrapper.entry else 0
-        return self._short(known.source), line
+        return self._short(kernel.source), line
 
     def _submit_place(self, task: StalledTask | None) -> tuple[str, int]:
         position = self.evidence.submitted_at(task.id) if task else ""
@@ -467,13 +468,13 @@ class Hang:
             timeout = facts.timeout
             ended = [f"{timeout.done} of {timeout.total} tasks had ended"] if timeout.total else []
             counts = f"{timeout.running} running, {timeout.ready} ready, {timeout.waiting} waiting"
-            told = {None: [], True: ["orchestration done"], False: ["orchestration not done"]}
-            lines.append("; ".join([*ended, counts, *told[timeout.orchestration_done]]))
+            orchestration = {None: [], True: ["orchestration done"], False: ["orchestration not done"]}
+            lines.append("; ".join([*ended, counts, *orchestration[timeout.orchestration_done]]))
         if facts.code is not None and facts.code in RUNTIME_CODES:
             lines.append(f"runtime code {facts.code}: {RUNTIME_CODES[facts.code].name}")
         if facts.cann is not None:
-            known = CANN_CODES.get(facts.cann)
-            lines.append(f"CANN code {facts.cann}" + (f": {known.name}, {known.message}" if known else ""))
+            code = CANN_CODES.get(facts.cann)
+            lines.append(f"CANN code {facts.cann}" + (f": {code.name}, {code.message}" if code else ""))
         culprit = self.culprit()
         if culprit is not None:
             lines.append(f"last dispatched: {self.title(culprit)}")
@@ -499,38 +500,42 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("hang", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Explain a run or logs. Returns 1 if there is a fault, 0 if there is none, and 2 if there is nothing to read."""
-    return _recorded(given) if given.log is None else _logged(given)
+    return _recorded(options) if options.log is None else _logged(options)
 
 
-def _recorded(given: argparse.Namespace) -> int:
+def _recorded(options: argparse.Namespace) -> int:
     """Explain the last run here from its flight recorder."""
-    if given.artifact is None or given.build_dir is None:
-        raise ArtifactError("hang", "nothing to read", "JIT=x names an artifact that ran here, LOG=dir logs of another")
-    last = LastRun(given.artifact, given.build_dir)
+    if options.artifact is None or options.build_dir is None:
+        raise ArtifactError(
+            "hang",
+            "has nothing to read",
+            "name an artifact that ran here with JIT=x, or logs of another run with LOG=dir",
+        )
+    last = LastRun(options.artifact, options.build_dir)
     for line in last.lines():
         print(line)
     if not last.failed:
         return 0
-    return deliver("hang", given.artifact, last.findings(), given)
+    return deliver("hang", options.artifact, last.findings(), options)
 
 
-def _logged(given: argparse.Namespace) -> int:
-    facts = read_logs(log_files(given.log))
-    beside = given.log if given.log.is_dir() else given.log.parent
-    records = beside if find_graph(beside) else given.build_dir
-    root = given.artifact or beside
-    hang = Hang(facts, Evidence(root, records, given.platform), beside)
+def _logged(options: argparse.Namespace) -> int:
+    facts = read_logs(log_files(options.log))
+    beside = options.log if options.log.is_dir() else options.log.parent
+    records = beside if find_graph(beside) else options.build_dir
+    root = options.artifact or beside
+    hang = Hang(facts, Evidence(root, records, options.platform), beside)
     if facts.empty:
-        print(f"[hang] {given.log}: no error, no stall, no fault is told of in these logs")
+        print(f"[hang] {options.log}: these logs report no error, no stall and no fault")
         if not facts.of_the_runtime:
-            print("    they end before the runtime's first line; what writes one: ASCEND_PROCESS_LOG_PATH=dir and")
-            print("    --log-level info (v0 before August 2026), then LOG=dir, or the host's output in a file")
+            print("    the logs have no line of the runtime: run with ASCEND_PROCESS_LOG_PATH=dir and")
+            print("    --log-level info (v0 before August 2026), then use LOG=dir, or the host's output in a file")
         return 0
     for line in hang.summary():
         print(line)
-    return deliver("hang", root, hang.findings(), given)
+    return deliver("hang", root, hang.findings(), options)
 
 
 if __name__ == "__main__":

@@ -47,16 +47,16 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def checked_replay(given: argparse.Namespace, meanwhile: Callable[[], object]) -> tuple[Verdict, Path]:
+def checked_replay(options: argparse.Namespace, meanwhile: Callable[[], object]) -> tuple[Verdict, Path]:
     """Replay the checked binaries and record all accesses. Returns the verdict and the directory of the record.
 
     `meanwhile` is called while the replay runs.
     """
-    binaries = given.binaries = given.binaries or given.build_dir / ("weak" if given.memory_model else "check")
+    binaries = options.binaries = options.binaries or options.build_dir / ("weak" if options.memory_model else "check")
     (binaries / "dfx_outputs" / "accesses.json").unlink(missing_ok=True)  # a run that hangs would leave an old record
     request = replace(
-        request_of(given, binaries),
-        options={"accesses": True, "trap": list(traps(given.trap)), "memory": given.memory_model},
+        request_of(options, binaries),
+        options={"accesses": True, "trap": list(traps(options.trap)), "memory": options.memory_model},
         meanwhile=meanwhile,
     )
     return replay(request, write=None), binaries / "dfx_outputs"
@@ -73,24 +73,24 @@ def _wrong(verdict: Verdict) -> Level | None:
 
 
 @command("hazards", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Return 0 for no finding, 1 for findings, or the exit status of a replay that failed."""
     declared: list[Finding] = []
 
     def meanwhile() -> None:
         """Import numpy and the analysis, a third of the total time, and find what needs no record."""
-        if given.chip:
+        if options.chip:
             return
         from pypto_build.diagnose.hazards.analysis import declared_findings
 
-        declared.extend(declared_findings(load_artifact(given.artifact)))
+        declared.extend(declared_findings(load_artifact(options.artifact)))
 
     with taking_long("replaying the checked build"):
-        verdict, directory = checked_replay(given, meanwhile)
-    if given.chip:
+        verdict, directory = checked_replay(options, meanwhile)
+    if options.chip:
         from pypto_build.diagnose.hazards.ranks import examine_ranks
 
-        return examine_ranks(given, verdict, directory)
+        return examine_ranks(options, verdict, directory)
     if verdict.status in ("usage_error", "build_error", "golden_error") and verdict.error:
         print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
         return verdict.exit_status
@@ -98,7 +98,7 @@ def main(given: argparse.Namespace) -> int:
     from pypto_build.diagnose.hazards.faults import fault_finding
     from pypto_build.diagnose.hazards.record import read_record
 
-    artifact = load_artifact(given.artifact)
+    artifact = load_artifact(options.artifact)
     findings: list[Finding] = []
     complete = False
     if (directory / "accesses.json").is_file():
@@ -107,13 +107,15 @@ def main(given: argparse.Namespace) -> int:
         wrong = _wrong(verdict)
         with taking_long(f"comparing the accesses of {len(record.tasks):,} tasks"):
             right = {output.name for output in verdict.outputs if output.status == "pass"}
-            arch = given.platform.removesuffix("sim")
+            arch = options.platform.removesuffix("sim")
             findings = analyse(artifact, record, declared, wrong=wrong, right=right, arch=arch)
     if verdict.error and not any(finding.level == "error" for finding in findings):
         ended = fault_finding(artifact, verdict)
-        status = deliver("hazards", given.artifact, [*findings, *([ended] if ended else [])], given, given.build_dir)
+        status = deliver(
+            "hazards", options.artifact, [*findings, *([ended] if ended else [])], options, options.build_dir
+        )
         return status if complete else verdict.exit_status
-    return deliver("hazards", given.artifact, findings, given, given.build_dir)
+    return deliver("hazards", options.artifact, findings, options, options.build_dir)
 
 
 if __name__ == "__main__":

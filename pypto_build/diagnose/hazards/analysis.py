@@ -40,7 +40,7 @@ Misuse = dict[tuple[tuple[int, ...], int, str], list[int]]
 
 def find_misuse(context: Context) -> Misuse:
     """Find the regions that contradict the declarations. Each region counts for its first possible argument."""
-    found: Misuse = {}
+    misuses: Misuse = {}
     for region in np.flatnonzero(~_as_declared(context.record)).tolist():
         task = context.task(context.record.task_of[region])
         arguments = context.candidates(region)
@@ -55,8 +55,8 @@ def find_misuse(context: Context) -> Misuse:
         elif not any(_holds(context, region, i) for i in arguments):
             wrong = "beyond"
         if wrong:
-            found.setdefault((tuple(task.kernels), arguments[0], wrong), []).append(region)
-    return found
+            misuses.setdefault((tuple(task.kernels), arguments[0], wrong), []).append(region)
+    return misuses
 
 
 def _as_declared(record: Record) -> Array:
@@ -93,19 +93,19 @@ def _change(
     context: Context, rule: str, number: int, index: int, to: str, regions: list[int], message: str, why: str,
     consequences: dict[int, list[str]],
 ) -> Finding:  # fmt: skip
-    given = context.site_arg(number, index)
+    argument = context.site_arg(number, index)
     edit = context.change_method(number, index, to)
     position = context.position_of(regions[0])
     return Finding(
         rule=f"hazards/{rule}",
         message=message,
-        path=context.orchestration if given else position.path,
-        line=given.line if given else position.line,
+        path=context.orchestration if argument else position.path,
+        line=argument.line if argument else position.line,
         hint=f"declare it add_{to}: {why}",
         detail=_detail(context, regions, consequences),
         tasks=tuple(dict.fromkeys(int(n) for n in context.record.regions["task"][regions]))[:16],
         kernel=context.kernel(number, int(context.record.regions["member"][regions[0]])),
-        related=(Related(position.path, position.line, f"{position.instruction} is here"),) if given else (),
+        related=(Related(position.path, position.line, f"{position.instruction} is here"),) if argument else (),
         edits=(edit,) if edit else (),
     )
 
@@ -130,10 +130,11 @@ def _written(
 def _read(context: Context, number: int, index: int, regions: list[int], consequences: dict[int, list[str]]) -> Finding:
     position = context.position_of(regions[0])
     trip = _round_trip(context, number, regions)
-    told = ", after it has written it: a round trip through global memory" if trip else ""
+    extra = ", after it has written it: a round trip through global memory" if trip else ""
     message = (
-        f"{context.title(number)} reads {context.tensor(number, index)} ({position.instruction}){told}; it is declared "
-        f"{context.method(number, index)}, so the task waits for nobody who writes or uses these bytes"
+        f"{context.title(number)} reads {context.tensor(number, index)} ({position.instruction}){extra}; "
+        f"it is declared "
+        f"{context.method(number, index)}, so the task does not wait for other tasks that write or use these bytes"
     )
     return _change(
         context, "read-output", number, index, "inout", regions, message, "the kernel reads it too", consequences
@@ -158,12 +159,13 @@ def _beyond(
     low, high = context.argument(number, index).span
     begin, end = context.record.extent_of[regions[0]]
     kernel = context.kernel(number, int(context.record.regions["member"][regions[0]]))
-    given, site = context.site_arg(number, index), context.site(number)
-    view = context.declared_at(given.variable, site.line) if given and site and given.variable in context.views else 0
-    if given and view and begin == low:  # kernel and view start at the same byte, so the view is too small
+    argument, site = context.site_arg(number, index), context.site(number)
+    is_view = argument and site and argument.variable in context.views
+    view = context.declared_at(argument.variable, site.line) if argument and site and is_view else 0
+    if argument and view and begin == low:  # kernel and view start at the same byte, so the view is too small
         return Finding(
             rule="hazards/out-of-bounds",
-            message=f"the view '{given.variable}' has {high - low} bytes, and {context.title(number)} touches "
+            message=f"the view '{argument.variable}' has {high - low} bytes, and {context.title(number)} touches "
             f"{end - low} ({position.instruction})",
             path=context.orchestration,
             line=view,
@@ -183,7 +185,7 @@ def _beyond(
         detail=_detail(context, regions, consequences),
         tasks=(number,),
         kernel=kernel,
-        related=(Related(context.orchestration, given.line, "declared here"),) if given else (),
+        related=(Related(context.orchestration, argument.line, "declared here"),) if argument else (),
     )
 
 
@@ -215,7 +217,7 @@ def untouched_findings(context: Context) -> Iterator[Finding]:
 
 
 def _untouched(context: Context, number: int, index: int) -> Finding:
-    given = context.site_arg(number, index)
+    argument = context.site_arg(number, index)
     output = context.argument(number, index).tag in ("OUTPUT", "OUTPUT_EXISTING")
     edit: Edit | None = context.change_method(number, index, "no_dep")
     return Finding(
@@ -223,7 +225,7 @@ def _untouched(context: Context, number: int, index: int) -> Finding:
         message=f"{context.title(number)} never touches {context.tensor(number, index)}, which is declared "
         f"{context.method(number, index)}",
         path=context.orchestration,
-        line=given.line if given else 0,
+        line=argument.line if argument else 0,
         hint="write it, or take the argument out"
         if output
         else "take the argument out, or declare it add_no_dep, unless it is there to order tasks",
@@ -250,17 +252,17 @@ def _uses(source: Path, index: int) -> bool:
     names = {int(match[2]): match[1] for match in _UNPACKED.finditer(wrapper)}
     if index not in names:
         return entry < 0
-    known = {names[index]}
+    aliases = {names[index]}
     for match in _ASSIGNED.finditer(wrapper):
-        if known.intersection(_WORD.findall(match[2])):
-            known.add(match[1])
+        if aliases.intersection(_WORD.findall(match[2])):
+            aliases.add(match[1])
     call = _last_call(wrapper)
     if call is None:
         return True
     function, values = call
-    if known.intersection(_WORD.findall(_without(wrapper, known, function))):
+    if aliases.intersection(_WORD.findall(_without(wrapper, aliases, function))):
         return True
-    positions = [i for i, value in enumerate(values) if known.intersection(_WORD.findall(value))]
+    positions = [i for i, value in enumerate(values) if aliases.intersection(_WORD.findall(value))]
     if not positions:
         return False
     body = re.search(rf"\b{function}\s*\(([^)]{{0,9999}})\)\s*\{{", text[:entry])
@@ -274,9 +276,9 @@ def _uses(source: Path, index: int) -> bool:
     )
 
 
-def _without(wrapper: str, known: set[str], function: str) -> str:
-    """Return a wrapper without the assignments to ``known`` names, and without the calls of the body."""
-    others = _ASSIGNED.sub(lambda match: "" if match[1] in known else match[0], wrapper)
+def _without(wrapper: str, aliases: set[str], function: str) -> str:
+    """Return a wrapper without the assignments to ``aliases`` names, and without the calls of the body."""
+    others = _ASSIGNED.sub(lambda match: "" if match[1] in aliases else match[0], wrapper)
     return re.sub(rf"^[ \t]*{function}\([^;]{{0,4000}}\);", "", others, flags=re.MULTILINE)
 
 
@@ -297,14 +299,14 @@ _OUTPUTS = ("OUTPUT", "OUTPUT_EXISTING")
 
 def passed_findings(context: Context, level: Level) -> Iterator[Finding]:
     """Yield one finding for each kernel and argument, on the first task with the mistake."""
-    told: set[tuple[tuple[int, ...], int]] = set()
+    seen: set[tuple[tuple[int, ...], int]] = set()
     for task in context.record.tasks:
         if task.number < 0:
             continue
         for index in range(len(task.args)):
             says = _same_output(context, task, index) or _other_type(context, task, index)
-            if says and (tuple(task.kernels), index) not in told:
-                told.add((tuple(task.kernels), index))
+            if says and (tuple(task.kernels), index) not in seen:
+                seen.add((tuple(task.kernels), index))
                 yield _passed_finding(context, task, index, level, *says)
 
 
@@ -324,11 +326,11 @@ def _same_output(context: Context, task: TaskRecord, index: int) -> tuple[str, s
 def _other_type(context: Context, task: TaskRecord, index: int) -> tuple[str, str] | None:
     """Return rule and message if the kernel reads a tensor as another element type, else None."""
     kind = _reads(context, task, index)
-    read, given = torch_name(kind.ctype) if kind else None, torch_name(task.args[index].dtype)
-    if kind is None or not read or not given or alike(given, read):
+    read, passed = torch_name(kind.ctype) if kind else None, torch_name(task.args[index].dtype)
+    if kind is None or not read or not passed or alike(passed, read):
         return None
     name = _origin(context, task.args[index].key) or context.tensor(task.number, index)
-    return "argument-dtype", f"gets {name} ({given}) as argument {index}, and '{kind.name}' is {read}"
+    return "argument-dtype", f"gets {name} ({passed}) as argument {index}, and '{kind.name}' is {read}"
 
 
 def _reads(context: Context, task: TaskRecord, index: int) -> Unpacked | None:
@@ -350,29 +352,31 @@ def _origin(context: Context, key: tuple[int, int]) -> str:
     """Return the name of a buffer: the first variable that passes it to a task, or the variable it is declared from."""
     for task in context.record.tasks:
         for index, arg in enumerate(task.args):
-            given = context.site_arg(task.number, index) if task.number >= 0 and arg.key == key else None
-            if given is None or not given.variable.isidentifier():
+            argument = context.site_arg(task.number, index) if task.number >= 0 and arg.key == key else None
+            if argument is None or not argument.variable.isidentifier():
                 continue
-            line = context.declared_at(given.variable)
+            line = context.declared_at(argument.variable)
             source = re.search(r"=\s*(\w+)\s*;", context.lines[line - 1]) if line else None
-            return f"'{(source[1] if source else given.variable).removeprefix('ext_')}'"
+            return f"'{(source[1] if source else argument.variable).removeprefix('ext_')}'"
     return ""
 
 
 def _passed_finding(context: Context, task: TaskRecord, index: int, level: Level, rule: str, says: str) -> Finding:
-    given = context.site_arg(task.number, index)
+    argument = context.site_arg(task.number, index)
     site = context.site(task.number)
-    assigned = _assigned(context, given.variable) if given else []
+    lines = _assigned(context, argument.variable) if argument else []
     return Finding(
         rule=f"hazards/{rule}",
         message=f"{context.title(task.number)} {says}",
         path=context.orchestration,
-        line=given.line if given else site.line if site else 0,
+        line=argument.line if argument else site.line if site else 0,
         hint="pass the tensor that the kernel's argument stands for",
         tasks=(task.number,),
         kernel=context.kernels(task.number),
         related=tuple(
-            Related(context.orchestration, line, f"'{given.variable}' is assigned here") for line in assigned if given
+            Related(context.orchestration, line, f"'{argument.variable}' is assigned here")
+            for line in lines
+            if argument
         ),
         level=level,
     )
@@ -451,8 +455,8 @@ def _statement(context: Context, submit: int) -> tuple[int, str]:
     """Return the last line above a submission that adds dependencies, with its statement. (0, "") if there is none."""
     for number in range(submit, max(submit - 40, 0), -1):
         text = context.lines[number - 1]
-        if found := _ADD_DEP.search(text):
-            return number, found[0]
+        if match := _ADD_DEP.search(text):
+            return number, match[0]
         if number < submit and "rt_submit" in text:
             break
     return 0, ""

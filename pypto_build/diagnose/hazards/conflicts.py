@@ -78,7 +78,7 @@ def _between(context: Context, group: list[Conflict]) -> Finding:
     kind = kind_of(context, conflict)
     edits, hint = _order_them(context, kind, (one, index_one), (other, index_other))
     did = {"RAW": ("writes", "reads"), "WAR": ("reads", "overwrites"), "WAW": ("writes", "writes")}[kind]
-    given = context.site_arg(other, index_other)
+    argument = context.site_arg(other, index_other)
     more = len({(int(regions["task"][c.first]), int(regions["task"][c.second])) for c in group})
     related = [
         Related(where_one.path, where_one.line, f"{where_one.instruction} of task {one}"),
@@ -91,8 +91,8 @@ def _between(context: Context, group: list[Conflict]) -> Finding:
         rule=f"hazards/{kind.lower()}",
         message=f"{context.title(one)} {did[0]} {context.tensor(one, index_one)} and {context.title(other)} {did[1]} "
         f"it ({context.bytes_in(conflict.buffer, conflict.begin, conflict.end)}); nothing orders the two",
-        path=context.orchestration if given else where_other.path,
-        line=given.line if given else where_other.line,
+        path=context.orchestration if argument else where_other.path,
+        line=argument.line if argument else where_other.line,
         hint=hint,
         detail=(f"declared {context.method(one, index_one)} and {context.method(other, index_other)}",)
         + ((f"and {more - 1} more such pairs of tasks",) if more > 1 else ()),
@@ -110,23 +110,23 @@ def _order_them(context: Context, kind: str, one: tuple[int, int], other: tuple[
     INOUT and outputs count as writers.
     """
     first, second = context.argument(*one), context.argument(*other)
-    wanted: list[tuple[tuple[int, int], str]] = []
+    changes: list[tuple[tuple[int, int], str]] = []
     if context.task(one[0]).manual or context.task(other[0]).manual:
         return [], "the tasks are in a manual scope: name the first one in set_dependencies of the second"
     if first.manual or second.manual:
         return _without_manual(context), "let the runtime track the tensor: create it without manual_dep"
     if first.tag == "NO_DEP":
-        wanted.append((one, "inout" if kind == "WAR" else "output"))
+        changes.append((one, "inout" if kind == "WAR" else "output"))
     elif kind == "WAR" and first.tag == "INPUT":
-        wanted.append((one, "inout"))
+        changes.append((one, "inout"))
     if second.tag == "NO_DEP":
-        wanted.append((other, "input" if kind == "RAW" else "inout"))
+        changes.append((other, "input" if kind == "RAW" else "inout"))
     elif second.tag in ("OUTPUT", "OUTPUT_EXISTING"):
-        wanted.append((other, "inout"))
-    if not wanted:
+        changes.append((other, "inout"))
+    if not changes:
         return [], f"make task {other[0]} depend on task {one[0]} with add_dep"
-    edits = [edit for where, to in wanted if (edit := context.change_method(*where, to))]
-    words = [f"task {where[0]} {context.tensor(*where)} as add_{to}" for where, to in wanted]
+    edits = [edit for where, to in changes if (edit := context.change_method(*where, to))]
+    words = [f"task {where[0]} {context.tensor(*where)} as add_{to}" for where, to in changes]
     return edits, f"declare {' and '.join(words)}" + ("; or keep readers apart with add_dep" if kind == "WAR" else "")
 
 
@@ -230,22 +230,22 @@ def line_findings(context: Context, order: Order) -> Iterator[Finding]:
             by_line.setdefault(line, []).append(region)
     low, high = min(by_line) * LINE_BYTES, (max(by_line) + 1) * LINE_BYTES
     near = (kinds & WRITE > 0) & (record.regions["base"] < high) & (record.ends > low)
-    told: set[tuple[object, object]] = set()
+    reported: set[tuple[object, object]] = set()
     for region in np.flatnonzero(near).tolist():
         for line in _lines(record, region):
             for other in by_line.get(line, ()):
                 if not _together(record, order, other, region):
                     continue
                 key = (context.position_of(other), context.position_of(region))
-                if key not in told and key[::-1] not in told:
-                    told.add(key)
+                if key not in reported and key[::-1] not in reported:
+                    reported.add(key)
                     yield _finding(context, other, region, line)
 
 
 def barrier_findings(context: Context) -> Iterator[Finding]:
     """Yield one finding for each store that is read after a barrier without being visible."""
     record, regions = context.record, context.record.regions
-    told: set[object] = set()
+    reported: set[object] = set()
     for store in record.document.late:
         inside = record.regions_of(store.task)
         for region in range(inside.start, inside.stop):
@@ -255,8 +255,8 @@ def barrier_findings(context: Context) -> Iterator[Finding]:
                 continue
             shared = store.bytes_shared(*(int(row[name]) for name in ("base", "rows", "stride", "length")))
             position = context.position(store.site)
-            if shared >= 0 and position not in told:
-                told.add(position)
+            if shared >= 0 and position not in reported:
+                reported.add(position)
                 yield _barrier_finding(context, store, region, shared)
 
 
@@ -268,10 +268,11 @@ def _barrier_finding(context: Context, store: LateStore, region: int, shared: in
         rule="memory/unfenced-barrier",
         message=f"{context.title(store.task)}: block {store.block} stores {context.tensor(store.task, index)} "
         f"({position.instruction}), and {context.member(region)} reads it after the SYNCALL ({where.instruction}, from "
-        f"byte {shared - context.argument(store.task, index).address} on): the barrier makes nothing visible",
+        f"byte {shared - context.argument(store.task, index).address} on): "
+        "the barrier alone does not make the store visible",
         path=position.path,
         line=position.line,
-        hint=f"between this and the SYNCALL: {markers}",
+        hint=f"write between this and the SYNCALL: {markers}",
         tasks=(store.task,),
         kernel=context.kernel(store.task, store.member),
         related=(Related(where.path, where.line, f"{where.instruction} is here"),),
@@ -281,13 +282,13 @@ def _barrier_finding(context: Context, store: LateStore, region: int, shared: in
 
 def _lines(record: Record, region: int) -> set[int]:
     row = record.regions[region]
-    found: set[int] = set()
+    lines: set[int] = set()
     for number in range(int(row["rows"])):
         begin = int(row["base"]) + number * int(row["stride"])
-        found.update(range(begin // LINE_BYTES, (begin + int(row["length"]) - 1) // LINE_BYTES + 1))
-        if len(found) > _MOST_LINES:
+        lines.update(range(begin // LINE_BYTES, (begin + int(row["length"]) - 1) // LINE_BYTES + 1))
+        if len(lines) > _MOST_LINES:
             break
-    return found
+    return lines
 
 
 def _together(record: Record, order: Order, one: int, other: int) -> bool:
@@ -309,12 +310,12 @@ def _finding(context: Context, one: int, other: int, line: int) -> Finding:
            ((number, context.member(one)), (second, context.member(other)))]  # fmt: skip
     return Finding(
         rule="memory/shared-line",
-        message=f"{who[0]} and {who[1]} store into one line of 64 bytes, {max(begin, 0)} to {begin + LINE_BYTES} of "
-        f"{context.tensor(number, index)}, at the same time: the core whose data cache is written back last restores "
-        "what the other has stored",
+        message=f"{who[0]} and {who[1]} store into the same 64-byte line, {max(begin, 0)} to {begin + LINE_BYTES} of "
+        f"{context.tensor(number, index)}, at the same time: the data cache "
+        "written back last overwrites the other store",
         path=position.path,
         line=position.line,
-        hint="keep what cores write 64 bytes apart (16 floats), or store it by TSTORE",
+        hint="keep stores of different cores 64 bytes apart, or use TSTORE",
         tasks=tuple(dict.fromkeys((number, second))),
         kernel=context.kernel(number, int(regions["member"][one])),
         related=(Related(where.path, where.line, f"{where.instruction} of the other"),) if where != position else (),
@@ -454,7 +455,7 @@ class Frontier:
         if not kind & ATOMIC:
             against.append(self._earlier_members(self._adders, pieces))
         mine = self._task(region)
-        for earlier, shared in (found for each in against for found in each):
+        for earlier, shared in (match for each in against for match in each):
             other = self._task(earlier)
             if other == mine:
                 continue

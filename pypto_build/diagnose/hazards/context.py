@@ -37,10 +37,10 @@ class Buffers:
 
         Yields the buffer, its regions in task order, and True if all regions are the same contiguous bytes.
         """
-        known = np.flatnonzero(self.of_region >= 0)
-        if not len(known):
+        in_buffers = np.flatnonzero(self.of_region >= 0)
+        if not len(in_buffers):
             return
-        order = known[np.argsort(self.of_region[known], kind="stable")]
+        order = in_buffers[np.argsort(self.of_region[in_buffers], kind="stable")]
         numbers, regions = self.of_region[order], record.regions[order]
         starts = np.concatenate(([0], np.flatnonzero(np.diff(numbers)) + 1))
         ends = np.append(starts[1:], len(order))
@@ -49,8 +49,8 @@ class Buffers:
             alike &= regions[name] == np.repeat(regions[name][starts], ends - starts)
         whole = np.logical_and.reduceat(alike, starts)
         written = np.logical_or.reduceat((regions["kind"] & WRITE) > 0, starts)
-        wanted = written & (regions["task"][starts] != regions["task"][ends - 1])
-        for at in np.flatnonzero(wanted).tolist():
+        shared = written & (regions["task"][starts] != regions["task"][ends - 1])
+        for at in np.flatnonzero(shared).tolist():
             yield int(numbers[starts[at]]), order[starts[at] : ends[at]], bool(whole[at])
 
 
@@ -61,10 +61,10 @@ def find_buffers(record: Record) -> Buffers:
     for some, rows in record.with_arguments():
         inside = (table.low[rows] <= bases[some]) & (bases[some] < table.high[rows])
         some, rows = some[inside], rows[inside]
-        known = chosen[some]
-        nearer = table.low[rows] > table.low[known]
-        later = (table.low[rows] == table.low[known]) & (table.owner[rows] > table.owner[known])
-        better = (known < 0) | nearer | later
+        current = chosen[some]
+        nearer = table.low[rows] > table.low[current]
+        later = (table.low[rows] == table.low[current]) & (table.owner[rows] > table.owner[current])
+        better = (current < 0) | nearer | later
         chosen[some[better]] = rows[better]
     held = np.flatnonzero(chosen >= 0)
     rows = chosen[held]
@@ -202,9 +202,9 @@ class Context:
         """
         row = self.record.regions[region]
         args = self.task(int(row["task"])).args
-        found = self.candidates(region)
-        fitting = [i for i in found if (args[i].writes if int(row["kind"]) & WRITE else args[i].reads)]
-        return (fitting or found or [0])[0]
+        candidates = self.candidates(region)
+        fitting = [i for i in candidates if (args[i].writes if int(row["kind"]) & WRITE else args[i].reads)]
+        return (fitting or candidates or [0])[0]
 
     def argument(self, number: int, index: int) -> Argument:
         """Return argument `index` of a task."""
@@ -217,9 +217,9 @@ class Context:
 
     def tensor(self, number: int, index: int) -> str:
         """Return the tensor's name in the orchestration (`'c'`), else in the kernel (`argument 2 'out'`)."""
-        given = self.site_arg(number, index)
-        if given and given.variable.isidentifier():
-            return f"'{given.variable.removeprefix('ext_')}'"
+        argument = self.site_arg(number, index)
+        if argument and argument.variable.isidentifier():
+            return f"'{argument.variable.removeprefix('ext_')}'"
         name = self._names.argument([k for k in self.task(number).kernels if k >= 0], index)
         return f"argument {index}" + (f" '{name.removesuffix('_tensor')}'" if name else "")
 
@@ -236,25 +236,25 @@ class Context:
 
     def method(self, number: int, index: int) -> str:
         """Return the declaration of an argument, such as `add_output(c)`."""
-        given = self.site_arg(number, index)
+        argument = self.site_arg(number, index)
         tag = self.argument(number, index).tag
         method = {"INPUT": "input", "INOUT": "inout", "NO_DEP": "no_dep"}.get(tag, "output")
-        return f"add_{method}({given.variable})" if given else f"add_{method}"
+        return f"add_{method}({argument.variable})" if argument else f"add_{method}"
 
     def change_method(self, number: int, index: int, to: str) -> Edit | None:
         """Return the edit that changes the declaration of an argument, or None if its line is not certain."""
-        given = self.site_arg(number, index)
-        if given is None:
+        argument = self.site_arg(number, index)
+        if argument is None:
             return None
-        line = self.lines[given.line - 1]
-        begin = line.find(f".add_{given.method}(")
+        line = self.lines[argument.line - 1]
+        begin = line.find(f".add_{argument.method}(")
         if begin < 0:
             return None
         variable = line[:begin].split()[-1]
         old = line[line.rfind(variable, 0, begin) :].split(";")[0] + ";"
         values = [part.strip() for part in old[old.index("(") + 1 : old.rindex(")")].split(",")]
-        new = " ".join(f"{variable}.add_{to if v == given.variable else given.method}({v});" for v in values)
-        return Edit(self.orchestration, given.line, old, new)
+        new = " ".join(f"{variable}.add_{to if v == argument.variable else argument.method}({v});" for v in values)
+        return Edit(self.orchestration, argument.line, old, new)
 
     # -- positions --
 
@@ -266,10 +266,10 @@ class Context:
 
     def resolve(self, sites: Iterable[int]) -> None:
         """Look up positions together, which takes one process for each kernel."""
-        wanted = [site for site in dict.fromkeys(sites) if site not in self._positions]
-        found = find_positions([self.record.sites[site] for site in wanted], self.artifact.root)
-        for site in wanted:
-            position = found[self.record.sites[site]]
+        unresolved = [site for site in dict.fromkeys(sites) if site not in self._positions]
+        positions = find_positions([self.record.sites[site] for site in unresolved], self.artifact.root)
+        for site in unresolved:
+            position = positions[self.record.sites[site]]
             self._positions[site] = position if position.path else replace(position, path=self._source(site))
 
     def _source(self, site: int) -> str:

@@ -49,8 +49,8 @@ def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
     files = [artifact.orchestration.source, *(kernel.source for kernel in artifact.kernels)]
     places = [(match["path"], int(match["line"])) for match in map(_FRAME.match, error.detail) if match]
     where, _, number = error.line.rpartition(":")
-    known = [(where, int(number))] if number.isdigit() else []
-    for path, line in [*known, *places, *_scope(error)]:
+    reported = [(where, int(number))] if number.isdigit() else []
+    for path, line in [*reported, *places, *_scope(error)]:
         file = next((one for one in files if one.as_posix().endswith(_tail(path))), None)
         if file:
             return relative_source(file, artifact.root), _loop_around(file, line) if _spins(error) else line
@@ -81,10 +81,10 @@ def _scope(error: ErrorInfo) -> list[tuple[str, int]]:
 
 def _named_line(source: Path, error: ErrorInfo) -> int:
     """Return the only line of the orchestration with the error's text or the refused call. Otherwise return 0."""
-    asked = (_ASKED.get(error.fault.kind) if error.fault else None) or f'"{error.message}"'
+    needle = (_ASKED.get(error.fault.kind) if error.fault else None) or f'"{error.message}"'
     lines = read_source(source).splitlines()
-    found = [number for number, text in enumerate(lines, 1) if asked in text]
-    return found[0] if len(found) == 1 else 0
+    numbers = [number for number, text in enumerate(lines, 1) if needle in text]
+    return numbers[0] if len(numbers) == 1 else 0
 
 
 def _tail(path: str) -> str:
@@ -124,13 +124,13 @@ def _loop_around(source: Path, line: int) -> int:
 
 def _loops(code: str) -> list[tuple[int, int]]:
     """Return the start and end of each loop, outer loops first. The end is the brace or semicolon behind the body."""
-    found = []
+    spans = []
     for match in _LOOP.finditer(code):
         end = matching(code, match.end() - 1) + 1
         body = end + len(code[end:]) - len(code[end:].lstrip())
         last = matching(code, body) + 1 if code[body : body + 1] == "{" else code.find(";", body)
-        found.append((match.start(), last))
-    return found
+        spans.append((match.start(), last))
+    return spans
 
 
 def _endless(code: str, start: int, end: int) -> int | None:
@@ -138,7 +138,7 @@ def _endless(code: str, start: int, end: int) -> int | None:
 
     Returns None if there are several, or no loop.
     """
-    loops = [found.start() for found in _LOOP.finditer(code, start, end)]
+    loops = [candidates.start() for candidates in _LOOP.finditer(code, start, end)]
     kinds = [[at for at in loops if pattern.match(code, at)] for pattern in (_NO_END, _NO_STEP)]
-    found = next(filter(None, (*kinds, loops)), [])
-    return found[0] if len(found) == 1 else None
+    candidates = next(filter(None, (*kinds, loops)), [])
+    return candidates[0] if len(candidates) == 1 else None

@@ -110,8 +110,8 @@ def _unwritten_finding(context: Context, group: list[_Load], level: Level) -> Fi
         f"{context.bytes_in(first.buffer, begin, end)}",
         path=position.path,
         line=position.line,
-        hint="write all of it before"
-        + (": the store leaves it out" if stores else "")
+        hint="write all of it first"
+        + (" (a store leaves it out)" if stores else "")
         + ", or load only what is written",
         level=level,
         tasks=tuple(dict.fromkeys(load.error.task for load in group)),
@@ -171,8 +171,8 @@ def error_findings(context: Context) -> Iterator[Finding]:
         if error.kind == KIND:
             continue
         key = (error.kind, *_subject(context, error))
-        known = errors.get(key)
-        errors[key] = error if known is None or _first(context, error) < _first(context, known) else known
+        earlier = errors.get(key)
+        errors[key] = error if earlier is None or _first(context, error) < _first(context, earlier) else earlier
     for error in errors.values():
         yield _finding(context, error)
 
@@ -193,7 +193,7 @@ def _finding(context: Context, error: CheckError) -> Finding:
     position = context.position(error.site)
     message = _with_name(error.message, context.record.sites[error.site].instruction, position.instruction)
     if error.markers:
-        message = re.sub(r"tensor argument (\d+)", lambda found: context.tensor(error.task, int(found[1])), message)
+        message = re.sub(r"tensor argument (\d+)", lambda match: context.tensor(error.task, int(match[1])), message)
     edits: tuple[Edit, ...] = ()
     related: tuple[Related, ...] = ()
     if error.other_site >= 0:
@@ -285,9 +285,9 @@ def _shape_line(context: Context, number: int, index: int) -> int:
     return next((line for line, row in enumerate(context.lines, 1) if pattern and pattern.search(row)), 0)
 
 
-def _with_name(message: str, reported: str, known: str) -> str:
+def _with_name(message: str, reported: str, name: str) -> str:
     """Return `message` with the reported name of an instruction replaced by that of the debug information."""
-    return re.sub(rf"(?<!\w){re.escape(reported)}(?!\w)", lambda _: known, message, count=1)
+    return re.sub(rf"(?<!\w){re.escape(reported)}(?!\w)", lambda _: name, message, count=1)
 
 
 def _edits(context: Context, error: CheckError, path: str, line: int) -> tuple[Edit, ...]:

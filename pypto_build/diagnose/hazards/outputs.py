@@ -106,13 +106,13 @@ def _blame(context: Context, missing: _Missing) -> _Blame:
     if times > 1 and loop and (not short or views[number] == wide):
         late = views[number][0] >= missing.end
         says = f"the {times} tasks that this loop submits {'begin behind' if late else 'end before'} them"
-        hint = "let the loop start where the output does" if late else "let the loop go on until the output is written"
+        hint = "start the loop where the output starts" if late else "continue the loop to the end of the output"
         return _Blame(context.orchestration, loop, says, hint)
     if short and context.task(number).block_num == 1:
         stored = _store(context, number, missing)
         if stored is not None:
             at = context.position_of(stored)
-            says = f"{context.title(number)} is to write them, and its {at.instruction} leaves them out"
+            says = f"{context.title(number)} should write them, but its {at.instruction} leaves them out"
             return _Blame(
                 at.path,
                 at.line,
@@ -123,7 +123,7 @@ def _blame(context: Context, missing: _Missing) -> _Blame:
     if short:
         blocks = context.task(number).block_num
         launched = f" with {blocks} blocks" if blocks > 1 else ""
-        says = f"{context.title(number)} is to write them, and does not{launched}"
+        says = f"{context.title(number)} should write them, but does not{launched}"
         return _Blame(
             context.orchestration, site.line, says, "launch as many blocks as the output needs" if launched else _REACH
         )
@@ -142,13 +142,13 @@ def _nobody(context: Context, name: str) -> _Blame:
 def _beside(context: Context, number: int, site: SubmitSite, missing: _Missing) -> _Blame:
     """Return the blame of a task that writes next to the missing part, at the line of its view if it has one."""
     low = missing.hole.address
-    for given, arg in zip(site.args, context.task(number).args, strict=False):
+    for argument, arg in zip(site.args, context.task(number).args, strict=False):
         begin, end = arg.span
-        if arg.writes and low <= begin < low + missing.hole.bytes and given.variable in context.views:
-            line = context.declared_at(given.variable, site.line)
-            says = f"the view '{given.variable}' of {context.title(number)} has bytes {begin - low} to {end - low}"
+        if arg.writes and low <= begin < low + missing.hole.bytes and argument.variable in context.views:
+            line = context.declared_at(argument.variable, site.line)
+            says = f"the view '{argument.variable}' of {context.title(number)} has bytes {begin - low} to {end - low}"
             return _Blame(context.orchestration, line or site.line, says, "correct its shape or offset, or " + _REACH)
-    says = f"{context.title(number)} is next to them, and nothing is submitted for them"
+    says = f"{context.title(number)} is next to them, and no task is submitted for them"
     return _Blame(context.orchestration, site.line, says, _REACH)
 
 
@@ -169,10 +169,10 @@ def _loop(context: Context, site: SubmitSite, writers: list[int]) -> tuple[int, 
     """Return the line of the innermost loop around a submission (0 for none), and the number of its writers."""
     code = Code(context.orchestration, "\n".join(context.lines))
     line = 0
-    for found in _LOOP.finditer(code.code):
-        body = code.code.find("{", matching(code.code, found.end() - 1))
-        if body >= 0 and code.line(found.start()) <= site.line <= code.line(matching(code.code, body)):
-            line = code.line(found.start())
+    for match in _LOOP.finditer(code.code):
+        body = code.code.find("{", matching(code.code, match.end() - 1))
+        if body >= 0 and code.line(match.start()) <= site.line <= code.line(matching(code.code, body)):
+            line = code.line(match.start())
     return line, sum(context.site(number) == site for number in writers)
 
 
@@ -191,12 +191,12 @@ def _writing(regions: Array, hole: OutputHole) -> Array:
 
 def _stores(context: Context, missing: _Missing) -> tuple[Related, ...]:
     """Return the positions of stores that write the rest of the output."""
-    found: dict[tuple[str, int], Related] = {}
+    stores: dict[tuple[str, int], Related] = {}
     for number in missing.writers[:64]:
         region = _store(context, number, missing)
         if region is not None:
             at = context.position_of(region)
-            found.setdefault(
+            stores.setdefault(
                 (at.path, at.line), Related(at.path, at.line, f"{context.title(number)} writes the rest here")
             )
-    return tuple(found.values())[:4]
+    return tuple(stores.values())[:4]

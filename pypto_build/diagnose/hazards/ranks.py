@@ -58,17 +58,17 @@ def missing_tokens(dispatches: Sequence[DispatchRow]) -> Iterator[Finding]:
     for row in sorted(dispatches, key=lambda row: row.number):
         before = [ancestors.get(number, frozenset()) | {number} for number in row.producers]
         ancestors[row.number] = frozenset().union(*before)
-    told: set[tuple[int, int]] = set()
+    reported: set[tuple[int, int]] = set()
     for rank in dict.fromkeys(row.rank for row in dispatches):
         own = [row for row in sorted(dispatches, key=lambda row: row.number) if row.rank == rank and row.domains]
-        for place, second in enumerate(own):
-            for first in own[:place]:
+        for earlier, second in enumerate(own):
+            for first in own[:earlier]:
                 ordered = first.number in ancestors[second.number]
                 held_up = ancestors[first.number] - ancestors[second.number]
                 shared = set(first.domains) & set(second.domains)
-                if ordered or not held_up or not shared or (first.line, second.line) in told:
+                if ordered or not held_up or not shared or (first.line, second.line) in reported:
                     continue
-                told.add((first.line, second.line))
+                reported.add((first.line, second.line))
                 yield _token(first, second, sorted(shared)[0])
 
 
@@ -161,7 +161,7 @@ _CONSTANT = r"\bconst\s+\w+\s+{}\s*=\s*(-?\d{{1,10}})\s*;"
 def ended_finding(artifact: Path, error: ErrorInfo) -> Finding:
     """Return the finding on the end of a run of several ranks. For a wait, it has the lines where the kernel waits."""
     path, lines = _waits(artifact, error)
-    more = tuple(Related(path, line, "it waits here too") for line in lines[1:])
+    more = tuple(Related(path, line, "the kernel waits here too") for line in lines[1:])
     return Finding(
         f"hazards/{error.kind}", error.message, path, lines[0] if lines else 0, error.hint, related=more,
         kernel=error.kernel or "",
@@ -174,13 +174,13 @@ def _waits(artifact: Path, error: ErrorInfo) -> tuple[str, list[int]]:
     program, kernel, expected = (fields.get(name) for name in ("program", "kernel", "expected"))
     try:
         chip = load_distributed(artifact).chips[str(program)]
-        source = next(known.source for known in load_artifact(chip).kernels if known.name == kernel)
+        source = next(kernel_row.source for kernel_row in load_artifact(chip).kernels if kernel_row.name == kernel)
         text = read_source(source)
     except (ArtifactError, KeyError, StopIteration):
         return "", []
-    found = {text.count("\n", 0, match.start()) + 1: match["expected"] for match in _WAIT.finditer(text)}
-    values = {line: _value(text, word) for line, word in found.items()}
-    matching = [line for line, value in values.items() if value == expected] or list(found)
+    expected_words = {text.count("\n", 0, match.start()) + 1: match["expected"] for match in _WAIT.finditer(text)}
+    values = {line: _value(text, word) for line, word in expected_words.items()}
+    matching = [line for line, value in values.items() if value == expected] or list(expected_words)
     return relative_source(source, artifact), matching
 
 
@@ -250,29 +250,29 @@ def _by_window(accesses: Iterable[Access]) -> dict[tuple[int, int], list[Access]
     windows: dict[tuple[int, int], list[Access]] = {}
     for access in accesses:
         windows.setdefault((access.domain, access.owner), []).append(access)
-    for found in windows.values():
-        found.sort(key=lambda access: access.start)
+    for group in windows.values():
+        group.sort(key=lambda access: access.start)
     return windows
 
 
 def unordered(accesses: Iterable[Access], domains: Sequence[DomainRow]) -> Iterator[Finding]:
     """Yield a finding for each pair of instructions with unordered accesses."""
     seen: set[tuple[str, str, str, str]] = set()
-    for (domain, _), found in _by_window(accesses).items():
-        for place, one in enumerate(found):
-            for other in found[place + 1 :]:
+    for (domain, _), group in _by_window(accesses).items():
+        for number, one in enumerate(group):
+            for other in group[number + 1 :]:
                 if other.start >= one.stop:
                     break
                 if not one.conflicts(other):
                     continue
-                first, second = _roles(one, other, found)
+                first, second = _roles(one, other, group)
                 key = (first.position, first.instruction, second.position, second.instruction)
                 if key not in seen:
                     seen.add(key)
                     yield _finding(first, second, domains[domain])
 
 
-def _roles(one: Access, other: Access, found: Sequence[Access]) -> tuple[Access, Access]:
+def _roles(one: Access, other: Access, group: Sequence[Access]) -> tuple[Access, Access]:
     """Return two accesses in the order that they should have.
 
     A read comes first if its bytes are from an earlier write of the writing rank. Otherwise the access of the earlier
@@ -281,7 +281,7 @@ def _roles(one: Access, other: Access, found: Sequence[Access]) -> tuple[Access,
     for read, write in ((one, other), (other, one)):
         if read.writes or not write.writes:
             continue
-        for earlier in found:
+        for earlier in group:
             if earlier.start >= read.stop:
                 break
             same_rank = earlier.dispatch.rank == write.dispatch.rank and earlier.writes and earlier is not write
@@ -293,7 +293,7 @@ def _roles(one: Access, other: Access, found: Sequence[Access]) -> tuple[Access,
 
 def _finding(first: Access, second: Access, domain: DomainRow) -> Finding:
     """Return the finding on two unordered accesses. `first` is the one that should come first."""
-    place = _window_bytes(first, second, domain)
+    window = _window_bytes(first, second, domain)
     reads_first = second.writes and not first.writes
     a, b = first.dispatch.rank, second.dispatch.rank
     if reads_first:
@@ -304,7 +304,7 @@ def _finding(first: Access, second: Access, domain: DomainRow) -> Finding:
     other_path, other_line = _split(first)
     return Finding(
         rule="hazards/window-reused-early" if reads_first else "hazards/unordered-ranks",
-        message=f"{_who(second)} {_does(second)} {place}, which {_who(first)} {_does(first)}: "
+        message=f"{_who(second)} {_does(second)} {window}, which {_who(first)} {_does(first)}: "
         "no notify and wait order the two",
         path=path,
         line=line,
@@ -340,19 +340,19 @@ def _split(access: Access) -> tuple[str, int]:
 
 def unseen(accesses: Iterable[Access], domains: Sequence[DomainRow], root: Path) -> Iterator[Finding]:
     """Yield a finding for each store that another rank reads after a notification, but before it must be visible."""
-    told: set[tuple[str, str]] = set()
-    for (domain, _), found in sorted(_by_window(accesses).items()):
-        writes = sorted((access for access in found if access.writes), key=lambda one: (one.dispatch.number, one.start))
+    reported: set[tuple[str, str]] = set()
+    for (domain, _), group in sorted(_by_window(accesses).items()):
+        writes = sorted((access for access in group if access.writes), key=lambda one: (one.dispatch.number, one.start))
         for write in writes:
-            for read in found:
+            for read in group:
                 if read.start >= write.stop:
                     break
                 if read.stop <= write.start or not write.unseen_by(read):
                     continue
                 at_fault = read if _is_stale(write, read) else write
                 key = (at_fault.position, at_fault.instruction)
-                if key not in told:
-                    told.add(key)
+                if key not in reported:
+                    reported.add(key)
                     yield _unseen_finding(write, read, domains[domain], root)
 
 
@@ -363,17 +363,17 @@ def _is_stale(write: Access, read: Access) -> bool:
 
 
 def _unseen_finding(write: Access, read: Access, domain: DomainRow, root: Path) -> Finding:
-    place = _window_bytes(write, read, domain)
+    window = _window_bytes(write, read, domain)
     path, line = _split(write)
     other_path, other_line = _split(read)
     if _is_stale(write, read):
         return Finding(
             rule="memory/stale-read",
-            message=f"{_who(read)} of {place} finds what was there before {_who(write)}: the line is in the core's "
-            "data cache since before the wait",
+            message=f"{_who(read)} of {window} returns the value from before {_who(write)}: its data cache has held "
+            "the line since before the wait",
             path=other_path,
             line=other_line,
-            hint=f"drop the line after the wait: {CLEAN}",
+            hint=f"invalidate the line after the wait: {CLEAN}",
             tasks=(read.task,),
             kernel=read.kernel,
             related=(Related(path, line, f"{_who(write)} writes it"),) if line else (),
@@ -381,14 +381,14 @@ def _unseen_finding(write: Access, read: Access, domain: DomainRow, root: Path) 
         )
     plain = write.instruction == "plain write"
     markers = after_store(plain, "MTE3")
-    cleaned = "it stays in the core's data cache" if plain else "its pipe may still be at it, or no dsb waits for it"
+    cleaned = "it stays in the core's data cache" if plain else "its pipe may still be busy, or no dsb waits for it"
     return Finding(
         rule="memory/unfenced-notify",
-        message=f"{_who(write)} stores {place} and notifies before that is visible: {cleaned}; {_who(read)} reads it "
-        "after the wait and may find what was there before",
+        message=f"{_who(write)} stores {window} and notifies before the store is visible: {cleaned}; "
+        f"{_who(read)} reads it after the wait and may get the old value",
         path=path,
         line=line,
-        hint=f"between this and TNOTIFY: {markers}",
+        hint=f"write write between this and TNOTIFY: {markers}",
         tasks=(write.task,),
         kernel=write.kernel,
         related=(Related(other_path, other_line, f"{_who(read)} reads it"),) if other_line else (),
@@ -416,7 +416,7 @@ def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
             yield Finding(
                 rule="hazards/signal-set-by-several",
                 message=f"{signal.label} is notified by {ranks}, and set by rank {setting[0].rank}: "
-                "a set overwrites what the others have notified",
+                "a set overwrites the notifications of the others",
                 hint="notify it by AtomicAdd, or give each rank a signal of its own",
                 kernel=setting[0].kernel,
             )
@@ -439,32 +439,32 @@ def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
 
 def read_accesses(directory: Path, record: RanksRecord, outputs: Mapping[str, Path]) -> list[Access]:
     """Read all accesses to windows that a run recorded in `directory`. The programs are built in `outputs`."""
-    found: list[Access] = []
+    accesses: list[Access] = []
     for dispatch in record.dispatches:
         path = directory / f"rank{dispatch.rank}" / f"d{dispatch.index}" / "windows.json"
         if not path.is_file():
             continue
         windows = read_record(path, WindowsRecord, _AGAIN)
         built = outputs.get(dispatch.program, Path()) / MANIFEST_NAME
-        sites = [(kernel, name, actual_place(place, built)) for kernel, name, place in windows.sites]
+        sites = [(kernel, name, actual_place(location, built)) for kernel, name, location in windows.sites]
         for base, stride, length, rows, kind, site, clock, visible, task in windows.accesses:
-            place = place_of(record.domains, base)
-            if place is None:
+            location = place_of(record.domains, base)
+            if location is None:
                 continue
-            domain, owner, start = place
+            domain, owner, start = location
             kernel, instruction, position = sites[site]
             for row in range(rows):
                 at = start + row * stride
-                found.append(
+                accesses.append(
                     Access(
                         domain, owner, at, at + length, kind, windows.clocks[clock], dispatch, task, kernel,
                         instruction, position, windows.clocks[visible] if visible >= 0 else None,
                     )
                 )  # fmt: skip
-    return found
+    return accesses
 
 
-def examine_ranks(given: argparse.Namespace, verdict: Verdict, records: Path) -> int:
+def examine_ranks(options: argparse.Namespace, verdict: Verdict, records: Path) -> int:
     """Report the findings on a run of all ranks with `records`. Returns 0 for none, 1 for findings, or the exit status
     of a replay that could not run."""
     if not (records / "ranks.json").is_file():
@@ -472,14 +472,14 @@ def examine_ranks(given: argparse.Namespace, verdict: Verdict, records: Path) ->
             print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
         return verdict.exit_status
     record = read_record(records / "ranks.json", RanksRecord, _AGAIN)
-    accesses = read_accesses(records, record, read_chips(given.chip))
+    accesses = read_accesses(records, record, read_chips(options.chip))
     findings = [*unordered(accesses, record.domains), *of_signals(record.signals)]
-    if given.memory_model:
-        findings += unseen(accesses, record.domains, given.artifact)
-    told = {(finding.path, finding.line) for finding in findings}  # an unclean store is also an unseen one
-    for found in findings_within(given.artifact, records, record, given.platform.removesuffix("sim")):
-        findings += [] if found.rule == "memory/unclean-store" and (found.path, found.line) in told else [found]
+    if options.memory_model:
+        findings += unseen(accesses, record.domains, options.artifact)
+    reported = {(finding.path, finding.line) for finding in findings}  # an unclean store is also an unseen one
+    for one in findings_within(options.artifact, records, record, options.platform.removesuffix("sim")):
+        findings += [] if one.rule == "memory/unclean-store" and (one.path, one.line) in reported else [one]
     findings += dispatched(record, verdict.status not in ("pass", "unchecked"))
     if verdict.error is not None:
-        findings.append(ended_finding(given.artifact, verdict.error))
-    return deliver("hazards", given.artifact, findings, given, given.build_dir)
+        findings.append(ended_finding(options.artifact, verdict.error))
+    return deliver("hazards", options.artifact, findings, options, options.build_dir)

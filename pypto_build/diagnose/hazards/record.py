@@ -307,14 +307,14 @@ def read_record(directory: Path) -> Record:
         named = error.filename or path
         raise ArtifactError(named, f"cannot be read: {error.strerror}", "replay the checked build first") from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is no record of accesses: {error}", _AGAIN) from None
+        raise ArtifactError(path, f"is not a record of accesses: {error}", _AGAIN) from None
     regions = np.frombuffer(data[: len(data) - len(data) % REGION.itemsize], dtype=REGION)
     wrong = document_fault(document)
     if wrong:
-        raise ArtifactError(path, f"is no record of accesses: {wrong}", _AGAIN)
-    found = region_fault(document, regions)
-    if found:
-        raise ArtifactError(binary, f"is no record of accesses: {found}", _AGAIN)
+        raise ArtifactError(path, f"is not a record of accesses: {wrong}", _AGAIN)
+    fault = region_fault(document, regions)
+    if fault:
+        raise ArtifactError(binary, f"is not a record of accesses: {fault}", _AGAIN)
     if (regions["block"] > 0).any():  # blocks are recorded in a random order
         return Record(document, regions[np.lexsort((regions["member"], regions["block"], regions["task"]))])
     return Record(document, regions[np.argsort(regions["task"], kind="stable")])

@@ -21,16 +21,16 @@ def findings_within(artifact: Path, directory: Path, record: RanksRecord, arch: 
     The same finding on several ranks is yielded once, with the ranks in its details.
     """
     chips = load_distributed(artifact).chips
-    told: dict[tuple[object, ...], tuple[Finding, set[int]]] = {}
+    reported: dict[tuple[object, ...], tuple[Finding, set[int]]] = {}
     for dispatch in record.dispatches:
         of_rank = directory / f"rank{dispatch.rank}" / f"d{dispatch.index}"
         if dispatch.program not in chips or not (of_rank / "accesses.json").is_file():
             continue
         chip = chips[dispatch.program]
         root = PurePosixPath(chip.relative_to(artifact) if chip.is_relative_to(artifact) else chip)
-        for found in analyse(load_artifact(chip), read_record(of_rank), (), of_chip=True, arch=arch):
-            key = (found.rule, dispatch.program, found.path, found.line, found.kernel, found.related)
-            told.setdefault(key, (below(found, root), set()))[1].add(dispatch.rank)
-    for finding, ranks in told.values():
+        for one in analyse(load_artifact(chip), read_record(of_rank), (), of_chip=True, arch=arch):
+            key = (one.rule, dispatch.program, one.path, one.line, one.kernel, one.related)
+            reported.setdefault(key, (below(one, root), set()))[1].add(dispatch.rank)
+    for finding, ranks in reported.values():
         where = f"on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, sorted(ranks)))}"
         yield replace(finding, detail=(*finding.detail, where))

@@ -207,7 +207,7 @@ def _unsynchronized(subject: Subject, kernel: Kernel, wrapper: Wrapper, function
             kernel,
             wrapper.code.line(store.start()),
             "no-synchronization",
-            f"'{function.name}' has no flag and no barrier: on {subject.platform} its pipes would run into each other",
+            f"'{function.name}' has no flag and no barrier: on {subject.platform} its pipes would race",
             "assemble its module with ptoas, which inserts them",
         )
 
@@ -238,9 +238,9 @@ def check_flags(subject: Subject) -> Iterator[Finding]:
                 key = (match[2], match[3], match[4])
                 counts.setdefault(key, Counter())[match[1]] += 1
                 lines[key] = wrapper.code.line(match.start())
-            for key, found in counts.items():
-                if not found["set"] or not found["wait"]:
-                    present, missing = ("set", "wait") if found["set"] else ("wait", "set")
+            for key, count in counts.items():
+                if not count["set"] or not count["wait"]:
+                    present, missing = ("set", "wait") if count["set"] else ("wait", "set")
                     effect = "nothing waits for it" if missing == "wait" else "the pipe waits for ever"
                     yield subject.in_kernel(
                         kernel,
@@ -372,7 +372,7 @@ def check_entry_arguments(subject: Subject) -> Iterator[Finding]:
                 "ORCHESTRATION",
                 "entry-signature",
                 f"ORCHESTRATION.signature has {len(signature)} entries, the program {len(meta.tensors)} tensors",
-                "one entry a tensor parameter, in order",
+                "give one entry for each tensor parameter, in order",
             )
 
 
@@ -394,7 +394,7 @@ def check_entry_directions(subject: Subject) -> Iterator[Finding]:
             '"signature"',
             "written-input",
             f"argument {argument.index} '{argument.name}' of the orchestration is IN, but written by {where}",
-            "declare the parameter Out or InOut in the program: what is written never comes back",
+            "declare the parameter Out or InOut in the program, else the written data never comes back",
             "warning",
         )
 
@@ -462,7 +462,7 @@ def lint(artifact_dir: Path, platform: str, build_dir: Path | None = None) -> li
     if is_distributed(artifact_dir):
         return _lint_ranks(artifact_dir, platform)
     if uncompiled := [part for part in (artifact_dir, *find_children(artifact_dir)) if lacks_kernels(part)]:
-        return [found for part in uncompiled for found in spliced.check_uncompiled(part, artifact_dir, platform)]
+        return [findings for part in uncompiled for findings in spliced.check_uncompiled(part, artifact_dir, platform)]
     try:
         subjects = [
             Subject(
@@ -476,13 +476,13 @@ def lint(artifact_dir: Path, platform: str, build_dir: Path | None = None) -> li
     except ArtifactError as error:
         return [_unreadable(error, artifact_dir)]
     work = [(subject, rule) for subject in subjects for rule in RULES]
-    found = []
+    findings = []
     for subject, rule in progress(work, "lint", len(work)):
-        found += list(rule(subject))
-    named = {finding.path for finding in found}
+        findings += list(rule(subject))
+    named = {finding.path for finding in findings}
     for subject in subjects:  # what is wrong by itself says more than that it was edited
-        found += [finding for finding in spliced.check_bodies(subject, build_dir) if finding.path not in named]
-    return found
+        findings += [finding for finding in spliced.check_bodies(subject, build_dir) if finding.path not in named]
+    return findings
 
 
 def _lint_ranks(root: Path, platform: str) -> list[Finding]:
@@ -490,13 +490,13 @@ def _lint_ranks(root: Path, platform: str) -> list[Finding]:
     from pypto_build.diagnose.lint.driver import lint_driver
 
     artifact = load_distributed(root)
-    found = [
+    findings = [
         below(finding, PurePosixPath("next_levels", name))
         for name, chip in artifact.chips.items()
         for finding in lint(chip, platform)
         if finding.rule not in _OF_ENTRIES
     ]
-    return [*found, *lint_driver(artifact)]
+    return [*findings, *lint_driver(artifact)]
 
 
 def _unreadable(error: ArtifactError, root: Path) -> Finding:
@@ -520,12 +520,16 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("lint", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Print what is wrong; 0 if nothing is, 1 if something is, 2 if there is no artifact."""
-    if not given.artifact.is_dir():
-        raise ArtifactError(given.artifact, "no such directory", "name an artifact's directory")
+    if not options.artifact.is_dir():
+        raise ArtifactError(options.artifact, "no such directory", "name an artifact's directory")
     return deliver(
-        "lint", given.artifact, lint(given.artifact, given.platform, given.build_dir), given, given.build_dir
+        "lint",
+        options.artifact,
+        lint(options.artifact, options.platform, options.build_dir),
+        options,
+        options.build_dir,
     )
 
 

@@ -25,20 +25,20 @@ def check_signatures(subject: Subject) -> Iterator[Finding]:
         if kernel.signature is None or not submits or not submits[0].tensors:
             continue
         first = submits[0]
-        given = tuple(DIRECTIONS[added.method] for added in first.tensors)
-        if given == kernel.signature:
+        submitted = tuple(DIRECTIONS[added.method] for added in first.tensors)
+        if submitted == kernel.signature:
             continue
         needle = f'"name": "{kernel.name}"'
-        if len(given) != len(kernel.signature):
+        if len(submitted) != len(kernel.signature):
             yield subject.in_manifest(
                 needle,
                 "signature-count",
                 f"kernel '{kernel.name}': the signature has {_tensors(len(kernel.signature))}, the submission at "
-                f"{subject.orchestration.code.name}:{first.line} hands over {len(given)}",
-                f"make it [{', '.join(f'_D.{direction.name}' for direction in given)}]",
+                f"{subject.orchestration.code.name}:{first.line} hands over {len(submitted)}",
+                f"make it [{', '.join(f'_D.{direction.name}' for direction in submitted)}]",
             )
             continue
-        for index, (declared, direction) in enumerate(zip(kernel.signature, given, strict=True)):
+        for index, (declared, direction) in enumerate(zip(kernel.signature, submitted, strict=True)):
             if declared is not direction:
                 added = first.tensors[index]
                 yield subject.in_manifest(

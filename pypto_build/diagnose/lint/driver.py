@@ -40,7 +40,7 @@ class DriverCall:
     program: str
     line: int
     is_host: bool = False
-    known: bool = False  # whether all of its arguments are
+    complete: bool = False  # whether the driver's text has all of its arguments
     tensors: list[DriverTensor] = field(default_factory=list)
     scalars: list[int] = field(default_factory=list)  # their lines
 
@@ -67,12 +67,12 @@ def read_driver(path: Path) -> DriverText:
         warnings.simplefilter("ignore")
         tree = ast.parse(read_source(path))
     reader.visit(tree)
-    return reader.found
+    return reader.text
 
 
 class _Reader(ast.NodeVisitor):
     def __init__(self) -> None:
-        self.found = DriverText()
+        self.text = DriverText()
         self._arguments: dict[str, tuple[list[DriverTensor], list[int], bool]] = {}
 
     def visit_Assign(self, node: ast.Assign) -> None:
@@ -81,16 +81,16 @@ class _Reader(ast.NodeVisitor):
                 self._arguments[target.id] = ([], [], True)
             name = _key(target, "tensors")
             if name:
-                self.found.made.add(name)
+                self.text.made.add(name)
             elif isinstance(target, ast.Subscript) and _is_name(target.value, "tensors"):
-                self.found.computes_names = True
+                self.text.computes_names = True
         self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if _is_name(node.value, "tensors") and isinstance(node.ctx, ast.Load):
-            self._note(self.found.read, node)
+            self._note(self.text.read, node)
         if isinstance(node.value, ast.Attribute) and node.value.attr == "buffers":
-            self._note(self.found.buffers, node)
+            self._note(self.text.buffers, node)
         self.generic_visit(node)
 
     def _note(self, names: dict[str, int], node: ast.Subscript) -> None:
@@ -100,11 +100,11 @@ class _Reader(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         name = _called(node)
         if name == "CommBufferSpec":
-            given = _word(node, "name", 0)
-            if isinstance(given, ast.Constant):
-                self.found.declared.add(str(given.value))
+            buffer = _word(node, "name", 0)
+            if isinstance(buffer, ast.Constant):
+                self.text.declared.add(str(buffer.value))
             else:
-                self.found.computes_names = True
+                self.text.computes_names = True
         elif name in ("add_tensor", "add_scalar") and isinstance(node.func, ast.Attribute):
             self._argument(node, name, node.func.value)
         elif name in _SUBMITS:
@@ -126,20 +126,20 @@ class _Reader(ast.NodeVisitor):
         tensors.append(DriverTensor(node.lineno, text, tensor, buffer))
 
     def _submit(self, node: ast.Call, name: str) -> None:
-        place = _SUBMITS[name]
-        if len(node.args) <= place:
+        index = _SUBMITS[name]
+        if len(node.args) <= index:
             return
-        handle = node.args[place]
+        handle = node.args[index]
         program = _key(handle, "sub_ids" if name == "submit_sub" else "callables")
         if not program:
-            self.found.computes_names = True
+            self.text.computes_names = True
             return
         call = DriverCall(program, node.lineno, name == "submit_sub")
-        args = node.args[place + 1] if len(node.args) > place + 1 else None
+        args = node.args[index + 1] if len(node.args) > index + 1 else None
         if isinstance(args, ast.Name) and args.id in self._arguments:
-            tensors, scalars, call.known = self._arguments[args.id]
+            tensors, scalars, call.complete = self._arguments[args.id]
             call.tensors, call.scalars = list(tensors), list(scalars)
-        self.found.calls.append(call)
+        self.text.calls.append(call)
 
 
 def _called(node: ast.AST) -> str:
@@ -151,10 +151,10 @@ def _called(node: ast.AST) -> str:
     return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
-def _word(node: ast.Call, name: str, place: int) -> ast.expr | None:
+def _word(node: ast.Call, name: str, index: int) -> ast.expr | None:
     """An argument of a call, by name or place."""
     named = next((word.value for word in node.keywords if word.arg == name), None)
-    return named if named is not None else node.args[place] if len(node.args) > place else None
+    return named if named is not None else node.args[index] if len(node.args) > index else None
 
 
 def _is_name(node: ast.AST, name: str) -> bool:
@@ -201,17 +201,19 @@ def _names(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
     """Programs, host callables, tensors and buffers that there are not."""
     callables = {*artifact.sub_workers, *artifact.required}
     for call in text.calls:
-        known = callables if call.is_host else artifact.chips
+        names = callables if call.is_host else artifact.chips
         where = "sub_workers/" if call.is_host else "next_levels/"
-        if call.program not in known:
+        if call.program not in names:
             message = f"dispatches '{call.program}', which is not under {where}"
-            yield _found("driver-program", message, call.line, _nearest(call.program, known))
+            yield _found("driver-program", message, call.line, _nearest(call.program, names))
     if text.computes_names:
         return
     params = {param.name for param in artifact.params}
     for name, line in text.read.items():
         if name not in params and name not in text.made:
-            message = f"tensors['{name}'] is no parameter in distributed_meta.json, and the driver does not make it"
+            message = (
+                f"tensors['{name}'] is not a parameter in distributed_meta.json, and the driver does not create it"
+            )
             yield _found("driver-tensor", message, line, _nearest(name, params | text.made))
     for name, line in text.buffers.items():
         if name not in text.declared:
@@ -219,49 +221,49 @@ def _names(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
             yield _found("driver-buffer", message, line, _nearest(name, text.declared))
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean '{near[0]}'?" if near else f"known are: {', '.join(sorted(known)) or 'none'}"
+def _nearest(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(names), n=1)
+    return f"did you mean '{near[0]}'?" if near else f"known are: {', '.join(sorted(names)) or 'none'}"
 
 
 def _arguments(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
     """As many arguments as a program takes, under tags that say what it does with them."""
     programs: dict[str, Derived | None] = {}
     for call in text.calls:
-        if call.is_host or not call.known or call.program not in artifact.chips:
+        if call.is_host or not call.complete or call.program not in artifact.chips:
             continue
         if call.program not in programs:
             programs[call.program] = _derived(artifact.chips[call.program])
         derived = programs[call.program]
         if derived is None or derived.order:
             continue
-        for kind, used, given in (
+        for kind, used, passed in (
             ("tensor", len(derived.tensors), len(call.tensors)),
             ("scalar", len(derived.scalars), len(call.scalars)),
         ):
-            if used > given:
-                message = f"'{call.program}' is given {_count(given, kind)} and takes {used}"
+            if used > passed:
+                message = f"'{call.program}' is given {_count(passed, kind)} and takes {used}"
                 yield _found("driver-arguments", message, call.line, f"add the {kind}s that its orchestration reads")
         for argument, one in zip(derived.tensors, call.tensors, strict=False):
             yield from _tag(call, argument.name, argument.direction, one)
 
 
-def _tag(call: DriverCall, name: str, direction: ArgDirection, given: DriverTensor) -> Iterator[Finding]:
+def _tag(call: DriverCall, name: str, direction: ArgDirection, argument: DriverTensor) -> Iterator[Finding]:
     """A host tensor's tag decides which dispatches wait for each other; windows are not ordered by it."""
-    if not given.tensor or not given.tag or given.tag == "NO_DEP":
+    if not argument.tensor or not argument.tag or argument.tag == "NO_DEP":
         return
-    what = f"tensors['{given.tensor}'] is {given.tag}, and '{call.program}' %s it as '{name}'"
-    if direction in (ArgDirection.OUT, ArgDirection.INOUT) and given.tag not in _WRITING:
-        wanted = "INOUT" if direction is ArgDirection.INOUT else "OUTPUT_EXISTING"
-        hint = f"make it TensorArgType.{wanted}: no dispatch that reads it waits for this one"
-        yield _found("driver-tag", what % "writes", given.line, hint, edits=_retag(given, wanted))
-    elif direction is ArgDirection.IN and given.tag not in _READING:
+    what = f"tensors['{argument.tensor}'] is {argument.tag}, and '{call.program}' %s it as '{name}'"
+    if direction in (ArgDirection.OUT, ArgDirection.INOUT) and argument.tag not in _WRITING:
+        tag = "INOUT" if direction is ArgDirection.INOUT else "OUTPUT_EXISTING"
+        hint = f"make it TensorArgType.{tag}: no dispatch that reads it waits for this one"
+        yield _found("driver-tag", what % "writes", argument.line, hint, edits=_retag(argument, tag))
+    elif direction is ArgDirection.IN and argument.tag not in _READING:
         hint = "make it TensorArgType.INPUT: this dispatch does not wait for the one that wrote it"
-        yield _found("driver-tag", what % "reads", given.line, hint, edits=_retag(given, "INPUT"))
+        yield _found("driver-tag", what % "reads", argument.line, hint, edits=_retag(argument, "INPUT"))
 
 
-def _retag(given: DriverTensor, wanted: str) -> tuple[Edit, ...]:
-    return (Edit(DRIVER, given.line, f"TensorArgType.{given.tag}", f"TensorArgType.{wanted}"),)
+def _retag(argument: DriverTensor, tag: str) -> tuple[Edit, ...]:
+    return (Edit(DRIVER, argument.line, f"TensorArgType.{argument.tag}", f"TensorArgType.{tag}"),)
 
 
 def _derived(chip: Path) -> Derived | None:
@@ -276,10 +278,10 @@ def _derived(chip: Path) -> Derived | None:
         return derived
     # A tensor that is written part by part counts as read where nothing says that it is an output.
     tensors = tuple(
-        msgspec.structs.replace(one, direction=said)
-        if said is ArgDirection.OUT and one.direction is ArgDirection.INOUT
+        msgspec.structs.replace(one, direction=direction)
+        if direction is ArgDirection.OUT and one.direction is ArgDirection.INOUT
         else one
-        for one, said in zip(derived.tensors, declared, strict=True)
+        for one, direction in zip(derived.tensors, declared, strict=True)
     )
     return msgspec.structs.replace(derived, tensors=tensors)
 
@@ -290,13 +292,13 @@ def _tokens(text: DriverText) -> Iterator[Finding]:
     for call in text.calls:
         for buffer in dict.fromkeys(one.buffer for one in call.tensors if one.buffer):
             using.setdefault(buffer, []).append(call)
-    told: set[tuple[int, int]] = set()
+    reported: set[tuple[int, int]] = set()
     for buffer, calls in using.items():
         for first, second in pairwise(calls):
-            known = first.known and second.known
-            if (first.line, second.line) in told or not known or _ordered(first, second, text.calls):
+            complete = first.complete and second.complete
+            if (first.line, second.line) in reported or not complete or _ordered(first, second, text.calls):
                 continue
-            told.add((first.line, second.line))
+            reported.add((first.line, second.line))
             message = (
                 f"'{first.program}' and '{second.program}' use window buffer '{buffer}', and no host tensor orders "
                 "their dispatches on a rank"

@@ -49,10 +49,10 @@ def check_uncompiled(part: Path, root: Path, platform: str) -> Iterator[Finding]
         yield from _check_module(path, path.relative_to(root).as_posix(), platform)
     yield Finding(
         "lint/incomplete",
-        "kernels/ holds .pto modules only: they are checked; wrappers and manifest are not there yet",
+        "kernels/ holds only .pto modules: they are checked, but wrappers and manifest are missing",
         part.relative_to(root).as_posix(),
         0,
-        "to check them too: 'scons splice WRITE=1' makes them",
+        "make and check them too with 'scons splice WRITE=1'",
         level="note",
     )
 
@@ -85,14 +85,14 @@ def _modules_functions(subject: Subject, path: Path, module: Module) -> Iterator
         if kernel is None or function.body is None:
             continue
         line = module.source.position(function.token).line
-        wanted = _MODULES_KINDS.get(function.kernel_kind)
-        if wanted and wanted != kernel.core_type:
+        core_type = _MODULES_KINDS.get(function.kernel_kind)
+        if core_type and core_type != kernel.core_type:
             yield Finding(
                 "lint/pto-core-type",
                 f"@{function.name} is a {function.kernel_kind} kernel, the manifest says {kernel.core_type}",
                 subject.short(path),
                 line,
-                f"correct pto.kernel_kind, or make core_type {wanted}",
+                f"correct pto.kernel_kind, or make core_type {core_type}",
                 kernel=kernel.name,
             )
         yield from _signature(subject, path, function, kernel, line)
@@ -117,11 +117,12 @@ def _signature(subject: Subject, path: Path, function: Function, kernel: Kernel,
         return
     types = {item.name: item.ctype for item in wrapper.unpacked if item.ctype}
     for argument, expression in zip(function.args, wrapper.call_arguments, strict=True):
-        read, given = _element(str(argument.type)), torch_name(types.get(expression, ""))
-        if read and given and read.removeprefix("u") != given.removeprefix("u"):
+        read, passed_type = _element(str(argument.type)), torch_name(types.get(expression, ""))
+        if read and passed_type and read.removeprefix("u") != passed_type.removeprefix("u"):
             yield Finding(
                 "lint/pto-signature",
-                f"@{function.name}: {argument.name} is {read}, {wrapper.code.name} passes '{expression}' as {given}",
+                f"@{function.name}: {argument.name} is {read}, "
+                f"{wrapper.code.name} passes '{expression}' as {passed_type}",
                 subject.short(path),
                 line,
                 "make the types agree",
@@ -267,15 +268,15 @@ def _against_module(subject: Subject, kernel: Kernel, path: Path, body: str) -> 
     function = _functions(path.with_suffix(""), subject.platform)[kernel.name]
     if module is None or function.body is None:
         return
-    found = next(_unspliced(module, function, body), None)
-    if found is None:
+    difference = next(_unspliced(module, function, body), None)
+    if difference is None:
         return
-    operation, says = found
+    operation, says = difference
     line = module.source.position(operation.token if operation else function.token).line
     code = subject.wrappers[kernel.func_id].code.name
     yield Finding(
         "lint/not-spliced",
-        f"@{function.name}: {says} {code}: the module and the body are not of one making",
+        f"@{function.name}: {says} {code}: the module and the body do not match",
         subject.short(path),
         line,
         "splice the module into its kernels (scons splice WRITE=1), or take its edit back",
@@ -289,18 +290,18 @@ def _unspliced(module: Module, function: Function, body: str) -> Iterator[tuple[
     assert function.body is not None
     operations = list(function.body.walk())
     plain = {op.name for op in operations if _is_plain(op.name)}
-    wanted = Counter(TABLE[op.name].cpp for op in operations if op.name in plain)
-    known = {row.cpp for row in TABLE.values() if _is_plain(row.name)}
-    has = Counter(name for name in _CALL.findall(body) if name in known)
+    expected = Counter(TABLE[op.name].cpp for op in operations if op.name in plain)
+    instructions = {row.cpp for row in TABLE.values() if _is_plain(row.name)}
+    has = Counter(name for name in _CALL.findall(body) if name in instructions)
     for op in operations:
         name = TABLE[op.name].cpp
-        if op.name in plain and has[name] < wanted[name]:
-            others = [other for other, times in has.items() if times > wanted[other]]
+        if op.name in plain and has[name] < expected[name]:
+            others = [other for other, times in has.items() if times > expected[other]]
             instead = f", and {has[others[0]]} {others[0]}," if others else ""
-            yield op, f"{wanted[name]} {op.name} here, {has[name]} {name}{instead} in"
+            yield op, f"{expected[name]} {op.name} here, {has[name]} {name}{instead} in"
     for name, times in has.items():
-        if times > wanted[name]:
-            yield None, f"{wanted[name]} operations that become {name} here, {times} of it in"
+        if times > expected[name]:
+            yield None, f"{expected[name]} operations that become {name} here, {times} of it in"
     for beginning, call in _PIPE_CALLS.items():
         pipes = [op for op in operations if op.name.startswith(beginning)]
         calls = len(re.findall(rf"\b{call}\s*[<(]", body))

@@ -136,35 +136,35 @@ def _submits(code: Code) -> list[Submit]:
         elif match["mixed"]:
             mixed[match["mixed"]] = _numbers(match["lanes"].split(","))
         else:
-            given = arguments_at(code.code, match.end() - 1)
+            arguments = arguments_at(code.code, match.end() - 1)
             if match["method"]:
-                _add(collected.setdefault(match["variable"], Submit(0, (), "")), match["method"], given, line)
+                _add(collected.setdefault(match["variable"], Submit(0, (), "")), match["method"], arguments, line)
             elif match["launched"]:
-                _launch(collected.setdefault(match["launched"], Submit(0, (), "")), match["setting"], given, line)
-            elif len(given) >= 2:
-                task = collected.get(given[-1], Submit(0, (), ""))
-                func_ids = mixed.get(given[-2]) or _numbers([given[-2]])
+                _launch(collected.setdefault(match["launched"], Submit(0, (), "")), match["setting"], arguments, line)
+            elif len(arguments) >= 2:
+                task = collected.get(arguments[-1], Submit(0, (), ""))
+                func_ids = mixed.get(arguments[-2]) or _numbers([arguments[-2]])
                 copy = Submit(**{**vars(task), "line": line, "func_ids": func_ids, "core": match["core"].strip("_")})
                 submits.append(copy)
     return submits
 
 
-def _add(task: Submit, method: str, given: list[str], line: int) -> None:
+def _add(task: Submit, method: str, arguments: list[str], line: int) -> None:
     if method == "set_dependencies":
         task.dependency_lines.append(line)
     elif method.startswith("add_scalar"):
-        task.scalars += [line] * (len(given) if method == "add_scalar" else 1)
+        task.scalars += [line] * (len(arguments) if method == "add_scalar" else 1)
     else:
-        added = [Added(method, expression, line) for expression in given]
+        added = [Added(method, expression, line) for expression in arguments]
         task.late += added if task.scalars else []
         task.tensors += added
 
 
-def _launch(task: Submit, setting: str, given: list[str], line: int) -> None:
+def _launch(task: Submit, setting: str, arguments: list[str], line: int) -> None:
     if setting == "set_require_sync_start":
-        task.sync_line = line if given and given[0] in ("true", "1") else 0
-    elif given and _is_number(given[0]):
-        task.block_num, task.block_line = int(given[0]), line
+        task.sync_line = line if arguments and arguments[0] in ("true", "1") else 0
+    elif arguments and _is_number(arguments[0]):
+        task.block_num, task.block_line = int(arguments[0]), line
 
 
 def _numbers(words: list[str]) -> tuple[int, ...]:
@@ -185,13 +185,13 @@ def _created(code: Code) -> dict[str, Created]:
         dtype = torch_name(match["dtype"]) if match["dtype"] else "float32"
         infos[match["name"]] = Created(code.line(match.start()), dtype, shape)
     allocated = {match["name"]: split_arguments(match["infos"]) for match in _ALLOCATED.finditer(code.code)}
-    found = {}
+    created = {}
     for match in _REFERENCE.finditer(code.code):
         listed = allocated.get(match["of"], [])
         info = infos.get(listed[int(match["index"])]) if int(match["index"]) < len(listed) else None
         if info is not None:
-            found[match["name"]] = info
-    return found
+            created[match["name"]] = info
+    return created
 
 
 # Wrapper of a kernel: the entry that unpacks the arguments, and the function that works on them.
@@ -251,8 +251,8 @@ def read_wrapper(path: Path, name: str) -> Wrapper:
     """The wrapper at `path`, shown as `name`."""
     code = Code(name, read_source(path))
     functions = tuple(_functions(code))
-    found = _ENTRY.search(code.code)
-    opening = code.code.find("{", found.end()) if found else -1
+    match = _ENTRY.search(code.code)
+    opening = code.code.find("{", match.end()) if match else -1
     if opening < 0:
         return Wrapper(code, None, (), functions, None, 0, ())
     end = matching(code.code, opening)
@@ -261,7 +261,7 @@ def read_wrapper(path: Path, name: str) -> Wrapper:
 
 
 def _functions(code: Code) -> list[WrapperFunction]:
-    found = []
+    functions = []
     for match in _FUNCTION.finditer(code.code):
         if match["name"] == "kernel_entry":
             continue
@@ -271,8 +271,8 @@ def _functions(code: Code) -> list[WrapperFunction]:
             continue  # a declaration
         parameters = tuple(arguments_at(code.code, match.end() - 1))
         end = matching(code.code, opening)
-        found.append(WrapperFunction(match["name"], parameters, code.line(match.start()), opening, end))
-    return found
+        functions.append(WrapperFunction(match["name"], parameters, code.line(match.start()), opening, end))
+    return functions
 
 
 def _unpacked(code: Code, start: int, end: int) -> list[Unpacked]:
@@ -302,14 +302,14 @@ def _call(
 ) -> tuple[WrapperFunction | None, int, tuple[str, ...]]:
     """The last call in the entry of a function that the file defines."""
     names = {function.name: function for function in functions}
-    found: tuple[WrapperFunction | None, int, tuple[str, ...]] = (None, 0, ())
+    called: tuple[WrapperFunction | None, int, tuple[str, ...]] = (None, 0, ())
     for match in re.finditer(r"\b(\w+)\s*\(", code.code[start:end]):
         function = names.get(match[1])
         if function is not None:
             opening = start + match.end() - 1
             arguments = arguments_at(code.code, opening)
-            found = (function, code.line(start + match.start()), tuple(arguments))
-    return found
+            called = (function, code.line(start + match.start()), tuple(arguments))
+    return called
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ def without_comments(text: str) -> str:
     return _COMMENT_OR_STRING.sub(_blank, text)
 
 
-def _blank(found: re.Match[str]) -> str:
-    is_character = found[0].startswith('"') and not found[1]  # a quote alone, which may have code behind it
-    return found[0] if is_character else re.sub(r"[^\n]", " ", found[0])
+def _blank(match: re.Match[str]) -> str:
+    is_character = match[0].startswith('"') and not match[1]  # a quote alone, which may have code behind it
+    return match[0] if is_character else re.sub(r"[^\n]", " ", match[0])
 
 
 class Code:
@@ -28,7 +28,7 @@ class Code:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [0] + [found.end() for found in re.finditer("\n", self.raw)]
+        return [0] + [match.end() for match in re.finditer("\n", self.raw)]
 
     def line(self, offset: int) -> int:
         """The line of an offset, from 1."""
@@ -46,11 +46,11 @@ def _partners(code: str) -> dict[int, int]:
     partners: dict[int, int] = {}
     open_: dict[str, list[int]] = {"(": [], "{": [], "[": []}
     opening = {")": "(", "}": "{", "]": "["}
-    for found in re.finditer(r"[(){}\[\]]", code):
-        if found[0] in open_:
-            open_[found[0]].append(found.start())
-        elif open_[opening[found[0]]]:
-            partners[open_[opening[found[0]]].pop()] = found.start()
+    for match in re.finditer(r"[(){}\[\]]", code):
+        if match[0] in open_:
+            open_[match[0]].append(match.start())
+        elif open_[opening[match[0]]]:
+            partners[open_[opening[match[0]]].pop()] = match.start()
     return partners
 
 

@@ -70,10 +70,10 @@ class TestOutcome(Outcome):
             yield Finding("replay/unchecked", f"{self.name}: there is no golden to compare with", source, 0)
 
     def _errors(self, top: Path) -> Iterator[Finding]:
-        found = list(_DIAGNOSTIC.finditer(self.text))
-        for match in found:
+        matches = list(_DIAGNOSTIC.finditer(self.text))
+        for match in matches:
             yield Finding("build/error", match["text"], str((top / match["path"]).resolve()), int(match["line"]))
-        if not found:
+        if not matches:
             lines = [line for line in self.text.splitlines() if line.strip()] or [self.reason]
             last = lines[-1].strip().removeprefix(f"{self.name}: ")
             yield Finding("build/error", f"{self.name}: {last}")
@@ -152,7 +152,7 @@ def as_junit(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
         if outcome.verdict:
             properties = ElementTree.SubElement(element, "properties")
             ElementTree.SubElement(properties, "property", {"name": "verdict", "value": _xml(outcome.verdict)})
-            for rule in told.rules if (told := outcome.read(top)) else ():
+            for rule in report.rules if (report := outcome.read(top)) else ():
                 ElementTree.SubElement(properties, "property", {"name": "rule", "value": _xml(str(rule))})
             if outcome.pack:
                 ElementTree.SubElement(properties, "property", {"name": "pack", "value": _xml(outcome.pack)})
@@ -199,9 +199,9 @@ def as_json(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
     tests = []
     for outcome in outcomes:
         verdict = outcome.read(top)
-        told = msgspec.to_builtins(outcome)
-        told["text"] = report_text(outcome, top) if outcome.failed else ""
-        tests.append({**told, "result": msgspec.to_builtins(verdict) if verdict else None})
+        fields = msgspec.to_builtins(outcome)
+        fields["text"] = report_text(outcome, top) if outcome.failed else ""
+        tests.append({**fields, "result": msgspec.to_builtins(verdict) if verdict else None})
     failed = sum(outcome.failed for outcome in outcomes)
     skipped = sum(outcome.word == "SKIPPED" for outcome in outcomes)
     counts = {"passed": len(outcomes) - failed - skipped, "failed": failed, "skipped": skipped}
@@ -211,8 +211,8 @@ def as_json(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
 def github_lines(findings: Sequence[Finding]) -> Iterator[str]:
     """A workflow command for each finding, which GitHub shows at its line."""
     for finding in findings:
-        place = {"file": finding.path, "line": str(finding.line or ""), "title": finding.rule}
-        words = ",".join(f"{name}={_property(value)}" for name, value in place.items() if value)
+        properties = {"file": finding.path, "line": str(finding.line or ""), "title": finding.rule}
+        words = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
         text = f"{finding.message}; {finding.hint}" if finding.hint else finding.message
         yield f"::error {words}::{_data(text)}"
 
@@ -257,21 +257,25 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("outcomes", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """0 where all is written, else 2."""
     try:
         outcomes = msgspec.json.decode(sys.stdin.buffer.read(), type=list[TestOutcome])
     except msgspec.MsgspecError as error:
-        raise ArtifactError("standard input", f"tells no outcomes: {error}") from None
-    findings = [_in_workspace(found, given.top) for outcome in outcomes for found in outcome.findings(given.top)]
-    sarif = as_sarif(Report("replay", given.top.name, tuple(findings)), given.top)
-    files = {given.junit: as_junit(outcomes, given.top), given.json: as_json(outcomes, given.top), given.sarif: sarif}
-    if given.annotate == "gitlab":
-        files[given.build_dir / CODE_QUALITY] = as_code_quality(findings)
+        raise ArtifactError("standard input", f"holds no list of outcomes: {error}") from None
+    findings = [_in_workspace(one, options.top) for outcome in outcomes for one in outcome.findings(options.top)]
+    sarif = as_sarif(Report("replay", options.top.name, tuple(findings)), options.top)
+    files = {
+        options.junit: as_junit(outcomes, options.top),
+        options.json: as_json(outcomes, options.top),
+        options.sarif: sarif,
+    }
+    if options.annotate == "gitlab":
+        files[options.build_dir / CODE_QUALITY] = as_code_quality(findings)
     for path, data in files.items():
         if path is not None:
             write_bytes(path, data)
-    if given.annotate == "github":
+    if options.annotate == "github":
         terminal.say(*github_lines(findings))
     return 0
 

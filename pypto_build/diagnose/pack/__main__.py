@@ -121,8 +121,8 @@ def tree_of(artifact: Artifact, data: Snapshot | None, linked: Iterable[Path] = 
     links = [artifact.root / CHILDREN_DIR / program.name for program in programs]
     tree = {f"{root}/{name}": path for name, path in _artifact_files(artifact.root, data is None, links)}
     for program in programs:
-        place = f"{root}/{CHILDREN_DIR}/{program.name}"
-        tree |= {f"{place}/{name}": path for name, path in _artifact_files(program, own_data=True)}
+        folder = f"{root}/{CHILDREN_DIR}/{program.name}"
+        tree |= {f"{folder}/{name}": path for name, path in _artifact_files(program, own_data=True)}
     if data is not None:
         tree |= {f"{DATA}/in/{name}.pt": path for name, path in data.inputs.items()}
         tree |= {f"{DATA}/out/{name}.pt": path for name, path in data.outputs.items()}
@@ -155,32 +155,32 @@ def _inside(path: Path, real: Path, root: Path) -> None:
     """A link may lead out of the artifact for tensors, which are often kept in one place; for nothing else."""
     of_the_data = path.relative_to(root).parts[0] == DATA_DIR and (path.is_dir() or path.suffix == ".pt")
     if path.is_dir() and path.is_symlink() and path.parent.resolve().is_relative_to(path.resolve()):
-        raise ArtifactError(path, "is a link to a directory above it", "take the link away")
+        raise ArtifactError(path, "links to a directory above it", "remove the link")
     if not path.resolve().is_relative_to(real) and not of_the_data:
-        raise ArtifactError(path, "is a link out of the artifact", "put the file itself there")
+        raise ArtifactError(path, "links to a file outside of the artifact", "put a copy of the file there")
 
 
-def external_files(artifact: Artifact, place: str = EXTERNAL) -> tuple[dict[str, Path], dict[str, str]]:
+def external_files(artifact: Artifact, folder: str = EXTERNAL) -> tuple[dict[str, Path], dict[str, str]]:
     """Sources and headers outside of the artifact: files by path in the pack, and where each went, by what its manifest
     may call it."""
     tree: dict[str, Path] = {}
     moved: dict[Path, str] = {}
     entry = artifact.orchestration.source
     if not entry.is_relative_to(artifact.root):
-        moved[entry] = name = f"{place}/orchestration/{entry.name}"
+        moved[entry] = name = f"{folder}/orchestration/{entry.name}"
         tree[name] = entry
     for kernel in artifact.kernels:
         if kernel.source.is_relative_to(artifact.root):
             continue
-        moved[kernel.source] = name = f"{place}/{kernel.func_id}/{kernel.source.name}"
+        moved[kernel.source] = name = f"{folder}/{kernel.func_id}/{kernel.source.name}"
         tree[name] = kernel.source
     for kernel in artifact.kernels:
         for directory in kernel.extra_include_dirs:
             if directory.is_relative_to(artifact.root) or directory in moved:
                 continue
-            moved[directory] = name = f"{place}/include{len(moved)}"
+            moved[directory] = name = f"{folder}/include{len(moved)}"
             tree |= {f"{name}/{path.relative_to(directory).as_posix()}": path for path in _headers(directory)}
-    return tree, {told: name for path, name in moved.items() for told in told_as(path, artifact.root)}
+    return tree, {spelling: name for path, name in moved.items() for spelling in told_as(path, artifact.root)}
 
 
 def told_as(path: Path, directory: Path) -> set[str]:
@@ -224,48 +224,48 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def _data(given: argparse.Namespace, artifact: Artifact) -> Snapshot | None:
+def _data(options: argparse.Namespace, artifact: Artifact) -> Snapshot | None:
     """The data of DATA= and the goldens of a test, None for the artifact's own."""
-    if given.golden is not None:
-        return snapshot(artifact, given.data, given.golden)
-    if given.data is None or str(given.data) == REFERENCE:
+    if options.golden is not None:
+        return snapshot(artifact, options.data, options.golden)
+    if options.data is None or str(options.data) == REFERENCE:
         return None
-    return snapshot(artifact, given.data)
+    return snapshot(artifact, options.data)
 
 
-def _options(given: argparse.Namespace) -> dict[str, str]:
-    options = dict(one.split("=", 1) for one in given_options(given.words).assignments)
-    options |= {name: getattr(given, flag[2:].replace("-", "_")) for name, flag in _BUILD_FLAGS.items()}
-    local = _LOCAL | {name for name in _MAYBE_LOCAL if Path(options.get(name, "")).exists()}
-    kept = {name: value for name, value in options.items() if value and name not in local}
-    return kept | ({"DATA": REFERENCE} if str(given.data) == REFERENCE else {})
+def _options(options: argparse.Namespace) -> dict[str, str]:
+    values = dict(one.split("=", 1) for one in given_options(options.words).assignments)
+    values |= {name: getattr(options, flag[2:].replace("-", "_")) for name, flag in _BUILD_FLAGS.items()}
+    local = _LOCAL | {name for name in _MAYBE_LOCAL if Path(values.get(name, "")).exists()}
+    kept = {name: value for name, value in values.items() if value and name not in local}
+    return kept | ({"DATA": REFERENCE} if str(options.data) == REFERENCE else {})
 
 
 def pack_run(
-    given: argparse.Namespace,
+    options: argparse.Namespace,
     artifact: Artifact,
     parts: Mapping[str, Artifact] | None = None,
     more: Mapping[Path, str] = MappingProxyType({}),
 ) -> int:
     """Write the archive of a run of `artifact`, whose manifests are its own, or those of its `parts`. `more` are
     files that its host callables need besides, by path, with their places in the archive."""
-    evidence = Evidence(given.artifact, given.build_dir, given.platform)
+    evidence = Evidence(options.artifact, options.build_dir, options.platform)
     if evidence.verdict is None:
-        raise ArtifactError(given.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
-    data = _data(given, artifact)
+        raise ArtifactError(options.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
+    data = _data(options, artifact)
     linked = [part.root for part in (parts or {}).values() if not part.root.is_relative_to(artifact.root)]
-    tree = tree_of(artifact, data, linked) | {place: path for path, place in more.items()}
+    tree = tree_of(artifact, data, linked) | {target: path for path, target in more.items()}
     callables = artifact.root / SUB_WORKERS
-    moved = {told: place for path, place in more.items() for told in told_as(path, callables)}
-    for place, part in {EXTERNAL: artifact}.items() if parts is None else parts.items():
-        others, paths = external_files(part, place)
+    moved = {spelling: target for path, target in more.items() for spelling in told_as(path, callables)}
+    for target, part in {EXTERNAL: artifact}.items() if parts is None else parts.items():
+        others, paths = external_files(part, target)
         tree |= others
         moved |= paths
-    rows = environment(evidence, given.data if data and given.data else None)
+    rows = environment(evidence, options.data if data and options.data else None)
     pack = Pack(
         artifact=artifact.name,
-        platform=given.platform,
-        options=_options(given),
+        platform=options.platform,
+        options=_options(options),
         files=digested(tree),
         status=evidence.verdict.status,
         own_data=data is None,
@@ -273,7 +273,7 @@ def pack_run(
         environment=tuple((name, value) for name, value in rows if not name.startswith("sha256")),
         version=__version__,
     )
-    path = given.output or given.build_dir / f"{artifact.name}{SUFFIX}"
+    path = options.output or options.build_dir / f"{artifact.name}{SUFFIX}"
     size = write_pack(path, pack, tree)
     print("\n".join(_sizes(pack)))
     print(f"[pack] {path}  ({_amount(size)} for {_amount(pack.size)}; verdict {pack.status})")
@@ -300,15 +300,15 @@ def _amount(size: int) -> str:
 
 
 @command("pack", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Write the archive; 0, or 2 where there is nothing to pack."""
-    if not is_distributed(given.artifact):
-        return pack_run(given, load_artifact(given.artifact))
-    distributed = load_distributed(given.artifact)
+    if not is_distributed(options.artifact):
+        return pack_run(options, load_artifact(options.artifact))
+    distributed = load_distributed(options.artifact)
     parts = {f"{EXTERNAL}/{name}": load_artifact(chip) for name, chip in distributed.chips.items()}
     tests = {test for test in map(scene_test_of, distributed.sub_workers.values()) if test and test.is_file()}
     others = {test: f"{EXTERNAL}/{SUB_WORKERS}/{test.name}" for test in tests}
-    return pack_run(given, distributed.as_artifact(), parts, others)
+    return pack_run(options, distributed.as_artifact(), parts, others)
 
 
 if __name__ == "__main__":

@@ -179,13 +179,13 @@ class _Stream:
         """Only zeros are left of the archive, the checksum is right, and nothing comes behind it."""
         while True:
             if any(self._held):
-                raise self.wrong("has more than its list of files")
+                raise self.wrong("has files that its list does not name")
             self._held.clear()
             if self._decoder.eof:
                 break
             self._decode()
         if self._decoder.unused_data or self._file.read(1):
-            raise self.wrong("has more than its list of files")
+            raise self.wrong("has files that its list does not name")
 
     def entry(self) -> tuple[str, int]:
         """Name and size of the next member; an empty name at the end."""
@@ -194,10 +194,10 @@ class _Stream:
             return "", 0
         total = sum(head) - sum(head[148:156]) + 8 * 32
         if _octal(head[148:156]) != total:
-            raise self.wrong("is no tar archive within")
+            raise self.wrong("does not contain a tar archive")
         name = head[:100].rstrip(b"\0").decode("ascii", "replace")
         if head[156:157] not in (b"0", b"\0"):
-            raise self.wrong(f"has {name!r}, which is no plain file")
+            raise self.wrong(f"has {name!r}, which is not a regular file")
         size = int.from_bytes(head[125:136], "big") if head[124] & 0x80 else _octal(head[124:136])
         if size < 0:
             raise self.wrong(f"has {name!r} without a size")
@@ -274,31 +274,31 @@ def _write_files(stream: _Stream, pack: Pack, staging: Path) -> None:
     for file in pack.files:
         paths.setdefault(file.sha256, []).append(file.path)
     for digest, size in progress(pack.objects.items(), "unpacking", len(pack.objects)):
-        name, given = stream.entry()
-        if name != OBJECTS + digest or given != size:
-            raise stream.wrong(f"has {name!r} ({given} bytes) where {OBJECTS + digest} ({size} bytes) belongs")
+        name, actual_size = stream.entry()
+        if name != OBJECTS + digest or actual_size != size:
+            raise stream.wrong(f"has {name!r} ({actual_size} bytes) where {OBJECTS + digest} ({size} bytes) belongs")
         first, *others = (staging / path for path in paths[digest])
         _write_content(stream, first, digest, size)
         for other in others:
             other.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(first, other)
     if stream.entry()[0]:
-        raise stream.wrong("has more than its list of files")
+        raise stream.wrong("has files that its list does not name")
     stream.finish()
 
 
 def _write_content(stream: _Stream, path: Path, digest: str, size: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    found, left = hashlib.sha256(), size
+    digester, left = hashlib.sha256(), size
     with path.open("xb") as file:
         while left:
             block = stream.read(min(left, _BLOCK))
-            found.update(block)
+            digester.update(block)
             file.write(block)
             left -= len(block)
     stream.skip_padding(size)
-    if found.hexdigest() != digest:
-        raise stream.wrong(f"has another content for {path.name} than its digest says")
+    if digester.hexdigest() != digest:
+        raise stream.wrong(f"has content for {path.name} that does not match its digest")
 
 
 def _umask() -> int:

@@ -72,9 +72,9 @@ class CheckedFunction:
 
 def check_names(subject: CheckedFunction) -> Iterator[Wrong]:
     """Every name that is used is defined before."""
-    known = _WORDS | set(subject.dump.functions)
+    defined = _WORDS | set(subject.dump.functions)
     for name, line in subject.flow.undefined:
-        if name not in known:
+        if name not in defined:
             yield subject.wrong(line, name, f"'{name}' is used and not defined before", "the pass lost its definition")
 
 
@@ -229,8 +229,8 @@ def _logged(path: Path, name: str) -> Iterator[Finding]:
         if match:
             level: Level = "error" if match["level"] == "error" else "warning"
             dump = f"{DIRECTORY}/{Path(match['path']).name}"
-            known = match["line"] and os.path.isfile(path.parent / Path(match["path"]).name)
-            source, at = (dump, int(match["line"])) if known else (name, number)
+            has_dump = match["line"] and os.path.isfile(path.parent / Path(match["path"]).name)
+            source, at = (dump, int(match["line"])) if has_dump else (name, number)
             yield Finding("passes/log", f"after {path.stem}: {match['text']}", source, at, level=level)
 
 
@@ -242,14 +242,14 @@ def _errors(path: Path) -> Iterator[Finding]:
             continue
         rest = lines[index + 1 :]
         end = next((n for n, text in enumerate(rest) if text.startswith("=====") or _FAILED.match(text)), len(rest))
-        said = [text.rstrip() for text in rest[:end] if text.strip()] or ["no reason given"]
+        reason = [text.rstrip() for text in rest[:end] if text.strip()] or ["no reason given"]
         yield Finding(
             "passes/codegen",
-            f"function '{match['name']}' could not be turned into code: {said[0].strip()}",
+            f"function '{match['name']}' could not be turned into code: {reason[0].strip()}",
             f"report/{path.name}",
             index + 1,
             "look at this function in the last dump",
-            detail=tuple(said[1 : _DETAIL_LINES + 1]),
+            detail=tuple(reason[1 : _DETAIL_LINES + 1]),
             kernel=match["name"],
         )
 
@@ -268,10 +268,10 @@ def times(root: Path) -> dict[str, float]:
         profile = decode_json(read_bytes(root / "report" / "pipeline_profile.json"), _Profile)
     except (OSError, msgspec.MsgspecError):
         return {}
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for one in (one for stage in profile.stages if stage.name == "passes" for one in stage.children):
-        found[one.name] = found.get(one.name, 0.0) + one.seconds
-    return found
+        seconds[one.name] = seconds.get(one.name, 0.0) + one.seconds
+    return seconds
 
 
 # From one dump to the next: which functions came, went and changed, and the difference as text.
@@ -303,20 +303,21 @@ def changes(before: Dump, after: Dump) -> list[Change]:
     """Return the changes between two dumps by function, or an empty list if either cannot be read."""
     if before.error or after.error:
         return []
-    found = []
+    listed = []
     fresh = [name for name in after.functions if name not in before.functions]
     for name, function in before.functions.items():
         other = after.functions.get(name)
         if other is None:
             parts = tuple(part for part in fresh if part.startswith(f"{name}_"))
-            found.append(Change(name, "gone", removed=len(function.lines), into=parts))
+            listed.append(Change(name, "gone", removed=len(function.lines), into=parts))
         elif other.lines != function.lines:
             added, removed = _counts(function.lines, other.lines)
             parts = tuple(part for part in fresh if part in (f"{name}_aic", f"{name}_aiv"))
-            found.append(Change(name, "changed", added, removed, parts))
-    told = {part for change in found for part in change.into}
-    found += [Change(name, "new", added=len(after.functions[name].lines)) for name in fresh if name not in told]
-    return found
+            listed.append(Change(name, "changed", added, removed, parts))
+    parts_listed = {part for change in listed for part in change.into}
+    others = [name for name in fresh if name not in parts_listed]
+    listed += [Change(name, "new", added=len(after.functions[name].lines)) for name in others]
+    return listed
 
 
 def _counts(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
@@ -378,7 +379,7 @@ def read_dumps(files: Sequence[Path]) -> list[Dump]:
 
 def check_dumps(dumps: Sequence[Dump], arch: str) -> list[Finding]:
     """Return the faults of all dumps, each reported only for the first dump that has it."""
-    findings, known, seen = [], set[tuple[str, str, str]](), set[object]()
+    findings, reported, seen = [], set[tuple[str, str, str]](), set[object]()
     passed: set[str] = set()
     before: Dump | None = None
     for dump in progress(dumps, "checking dumps", len(dumps)):
@@ -396,8 +397,8 @@ def check_dumps(dumps: Sequence[Dump], arch: str) -> list[Finding]:
             subject = CheckedFunction(dump, function, flow_of(function), frozenset(passed), arch)
             for name, check in CHECKS.items():
                 for wrong in check(subject):
-                    if (name, wrong.function, wrong.subject) not in known:
-                        known.add((name, wrong.function, wrong.subject))
+                    if (name, wrong.function, wrong.subject) not in reported:
+                        reported.add((name, wrong.function, wrong.subject))
                         findings.append(_finding(dump, before, name, wrong))
         before = dump
     return findings
@@ -438,13 +439,13 @@ def _words(changed: Sequence[Change]) -> str:
     return "; ".join(change.text for change in changed[:_TOLD]) + (f"; {more} more functions" if more > 0 else "")
 
 
-def _shown(dumps: Sequence[Dump], asked: str, kernel: str | None) -> list[str]:
+def _shown(dumps: Sequence[Dump], text: str, kernel: str | None) -> list[str]:
     """Return the changes that one pass made, as text with differences by function. Raises ArtifactError."""
-    numbers = [index for index, dump in enumerate(dumps) if asked in (dump.name, str(dump.number), f"{dump.number:02}")]
+    numbers = [index for index, dump in enumerate(dumps) if text in (dump.name, str(dump.number), f"{dump.number:02}")]
     if not numbers:
-        near = difflib.get_close_matches(asked, [dump.name for dump in dumps], n=1, cutoff=0.4)
-        way = f"did you mean {near[0]}?" if near else f"{dumps[0].number} to {dumps[-1].number}, or a pass's name"
-        raise ArtifactError(f"PASS={asked}", "no such pass", way)
+        near = difflib.get_close_matches(text, [dump.name for dump in dumps], n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}?" if near else f"{dumps[0].number} to {dumps[-1].number}, or a pass's name"
+        raise ArtifactError(f"PASS={text}", "no such pass", hint)
     lines: list[str] = []
     for index in numbers:
         after = dumps[index]
@@ -452,8 +453,8 @@ def _shown(dumps: Sequence[Dump], asked: str, kernel: str | None) -> list[str]:
         names = [name for name in dict.fromkeys([*before.functions, *after.functions]) if kernel in (None, name)]
         lines.append(f"pass {after.title}: {_words(changes(before, after)) or 'changes nothing'}")
         for name in names:
-            text = difference(before.functions.get(name), after.functions.get(name))
-            lines += [f"--- {before.path.name} {name}", f"+++ {after.path.name} {name}", *text] if text else []
+            diff = difference(before.functions.get(name), after.functions.get(name))
+            lines += [f"--- {before.path.name} {name}", f"+++ {after.path.name} {name}", *diff] if diff else []
     return lines
 
 
@@ -461,14 +462,14 @@ def _known(dumps: Iterable[Dump], kernel: str) -> None:
     names = {name for dump in dumps for name in dump.functions}
     if kernel not in names:
         near = difflib.get_close_matches(kernel, names, n=1, cutoff=0.4)
-        way = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(names)[:8])}"
-        raise ArtifactError(f"KERNEL={kernel}", "no dump has this function", way)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(names)[:8])}"
+        raise ArtifactError(f"KERNEL={kernel}", "no dump has this function", hint)
 
 
 @command("passes", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """0 where every check holds, 1 where not, 2 where there is nothing to look at."""
-    root: Path = given.artifact
+    root: Path = options.artifact
     if not root.is_dir():
         raise ArtifactError(root, "no such directory", "name an artifact's directory")
     reported = list(report_findings(root))
@@ -478,23 +479,23 @@ def main(given: argparse.Namespace) -> int:
         if not reported:
             raise
         print(f"[passes] {error}; what the compilation reported is:")
-        return deliver("passes", root, reported, given)
+        return deliver("passes", root, reported, options)
     dumps = read_dumps(files)
-    if given.kernel:
-        _known(dumps, given.kernel)
-    if given.one:
-        print("\n".join(_shown(dumps, given.one, given.kernel)))
+    if options.kernel:
+        _known(dumps, options.kernel)
+    if options.one:
+        print("\n".join(_shown(dumps, options.one, options.kernel)))
         return 0
-    print("\n".join(_listed(dumps, times(root), given.kernel)))
+    print("\n".join(_listed(dumps, times(root), options.kernel)))
     if not is_artifact(root):
         print(f"[passes] there is no {MANIFEST_NAME}: the compilation ended after pass {dumps[-1].title}")
-    findings = [*check_dumps(dumps, given.platform.removesuffix("sim")), *reported]
-    if given.kernel:
-        findings = [finding for finding in findings if finding.kernel in ("", given.kernel)]
+    findings = [*check_dumps(dumps, options.platform.removesuffix("sim")), *reported]
+    if options.kernel:
+        findings = [finding for finding in findings if finding.kernel in ("", options.kernel)]
     first = next((finding for finding in findings if finding.level == "error"), None)
     if first is not None and first.path.startswith(DIRECTORY):
         print(f"[passes] the first pass after which a check fails: {Path(first.path).stem}")
-    return deliver("passes", root, findings, given)
+    return deliver("passes", root, findings, options)
 
 
 if __name__ == "__main__":

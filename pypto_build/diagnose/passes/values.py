@@ -152,11 +152,11 @@ class Dump:
 def dump_files(root: Path) -> list[Path]:
     """The dumps below an artifact, in the order of the passes. Raises where there are none."""
     directory = root / DIRECTORY
-    found = [path for path in directory.glob("*") if _DUMP.match(path.name)] if directory.is_dir() else []
-    if not found:
-        way = "compile with DUMP_PASSES=1 (PyPTO: dump_passes=True)"
-        raise ArtifactError(directory, "holds no program after a pass", way)
-    return sorted(found, key=lambda path: (int(path.name.split("_")[0]), path.name))
+    files = [path for path in directory.glob("*") if _DUMP.match(path.name)] if directory.is_dir() else []
+    if not files:
+        hint = "compile with DUMP_PASSES=1 (PyPTO: dump_passes=True)"
+        raise ArtifactError(directory, "holds no dump of a pass", hint)
+    return sorted(files, key=lambda path: (int(path.name.split("_")[0]), path.name))
 
 
 def read_dump(path: Path) -> Dump:
@@ -392,9 +392,9 @@ class _Walk:
     def _define(
         self, name: str, line: int, kind: ast.expr | None, same: Iterable[str], *, hidden: bool = False
     ) -> None:
-        known = self.flow.values.get(name)
-        if known is not None and not hidden:
-            self.flow.again.append((name, line, known.line))
+        earlier = self.flow.values.get(name)
+        if earlier is not None and not hidden:
+            self.flow.again.append((name, line, earlier.line))
         span = span_of(kind) if kind is not None else None
         self.flow.values[name] = DumpedValue(name, line, self._now, span, self._path, tuple(self._loops), set(same))
 

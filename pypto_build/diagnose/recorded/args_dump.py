@@ -124,7 +124,7 @@ def read_dump(path: Path) -> ArgsDump:
     document = read_document(path, _AGAIN)
     entries = document.get("args", document.get("tensors")) if isinstance(document, dict) else None
     if not isinstance(entries, list):
-        raise ArtifactError(path, "is no argument dump: it has neither args[] nor tensors[]", _AGAIN)
+        raise ArtifactError(path, "is not an argument dump: it has neither args[] nor tensors[]", _AGAIN)
     field = "args" if "args" in document else "tensors"
     records = tuple(_record(entry, f"{path}: {field}[{number}]") for number, entry in enumerate(entries))
     try:
@@ -137,12 +137,12 @@ def read_dump(path: Path) -> ArgsDump:
 def _record(entry: Any, where: str) -> DumpedArg:
     """One entry; every field that a vintage left out has the meaning it had then."""
     if not isinstance(entry, Mapping):
-        raise ArtifactError(where, "is no object", _AGAIN)
+        raise ArtifactError(where, "is not an object", _AGAIN)
     func_id = entry.get("func_id", -1)
     kind = str(entry.get("kind", "tensor"))
     dtype = torch_name(str(entry.get("dtype", "")))
     if dtype is None:
-        raise ArtifactError(f"{where}.dtype", f"{shown(entry.get('dtype'))} is no known element type", _AGAIN)
+        raise ArtifactError(f"{where}.dtype", f"{shown(entry.get('dtype'))} is not a known element type", _AGAIN)
     try:
         return DumpedArg(
             task_id=parse_id(entry["task_id"]),

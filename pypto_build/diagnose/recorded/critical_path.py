@@ -85,8 +85,8 @@ def find_timeline(*candidates: Path) -> Path | None:
         if candidate.is_file() and candidate.suffix == ".json" and candidate.name != "deps.json":
             return candidate
         for base in (candidate, candidate / "dfx_outputs", candidate / "swimlane_data", candidate.parent):
-            if found := newest(base, _NAMES):
-                return found
+            if path := newest(base, _NAMES):
+                return path
     return None
 
 
@@ -95,13 +95,13 @@ def read_timeline(path: Path) -> Timeline:
     document = read_document(path, _AGAIN)
     try:
         if not isinstance(document, dict):
-            raise ValueError("it is no object")
-        found = _microseconds(path, document) if "tasks" in document else _cycles(path, document)
+            raise ValueError("it is not an object")
+        timeline = _microseconds(path, document) if "tasks" in document else _cycles(path, document)
     except KeyError as error:
-        raise ArtifactError(path, f"is no timeline: {error.args[0]} is missing", _AGAIN) from None
+        raise ArtifactError(path, f"is not a timeline: {error.args[0]} is missing", _AGAIN) from None
     except (TypeError, ValueError, IndexError, AttributeError) as error:
-        raise ArtifactError(path, f"is no timeline: {str(error)[:200]}", _AGAIN) from None
-    return _from_zero(found)
+        raise ArtifactError(path, f"is not a timeline: {str(error)[:200]}", _AGAIN) from None
+    return _from_zero(timeline)
 
 
 def _cycles(path: Path, document: Mapping[str, Any]) -> Timeline:
@@ -251,12 +251,12 @@ def fold(timeline: Timeline) -> dict[int, Interval]:
     """Fold the rows of a timeline into one interval for each task."""
     result: dict[int, Interval] = {}
     for row in timeline.rows:
-        known = result.get(row.task)
-        if known is None:
+        interval = result.get(row.task)
+        if interval is None:
             result[row.task] = Interval(row.task, row.start, row.end, 1)
         else:
-            start, end = min(known.start, row.start), max(known.end, row.end)
-            result[row.task] = Interval(row.task, start, end, known.blocks + 1)
+            start, end = min(interval.start, row.start), max(interval.end, row.end)
+            result[row.task] = Interval(row.task, start, end, interval.blocks + 1)
     return result
 
 
@@ -266,10 +266,10 @@ def timed_predecessors(graph: TaskGraph | None, intervals: Mapping[int, Interval
         return {task: set() for task in intervals}
     through: dict[int, set[int]] = {}
     for task in graph.topological():
-        found: set[int] = set()
+        timed: set[int] = set()
         for pred in graph.preds.get(task, {}):
-            found |= {pred} if pred in intervals else through.get(pred, set())
-        through[task] = found
+            timed |= {pred} if pred in intervals else through.get(pred, set())
+        through[task] = timed
     return {task: through.get(task, set()) for task in intervals}
 
 
@@ -334,7 +334,7 @@ def _observed(
         candidates = [(intervals[pred].end, 1, pred) for pred in data[task]]
         if task in core:
             candidates.append((intervals[core[task]].end, 0, core[task]))
-        candidates = [found for found in candidates if found[2] not in seen]
+        candidates = [candidate for candidate in candidates if candidate[2] not in seen]
         if not candidates:
             walk.append((intervals[task], "front-gap"))
             return walk[::-1]
@@ -380,7 +380,7 @@ def occupancy(timeline: Timeline, graph: TaskGraph | None) -> list[Core]:
     """All cores that ran anything. Busy and idle times of a core add up to the makespan."""
     intervals = fold(timeline)
     preds = timed_predecessors(graph, intervals)
-    ready = {task: max((intervals[pred].end for pred in found), default=0.0) for task, found in preds.items()}
+    ready = {task: max((intervals[pred].end for pred in earlier), default=0.0) for task, earlier in preds.items()}
     first, last = timeline.span
     cores = []
     for core, rows in by_core(timeline.rows).items():

@@ -74,7 +74,7 @@ def read_measured(timeline: Path) -> Measured:
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "run again with SWIMLANE=4") from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is no record of rounds: {error}", "run again with SWIMLANE=4") from None
+        raise ArtifactError(path, f"is not a record of rounds: {error}", "run again with SWIMLANE=4") from None
 
 
 #: Said wherever times of a simulated platform are shown.

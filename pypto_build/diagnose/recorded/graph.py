@@ -43,9 +43,9 @@ def text_or_nothing(path: Path) -> str:
 def newest(directory: Path, patterns: Iterable[str]) -> Path | None:
     """The last file of the first pattern that any file below a directory has."""
     for pattern in patterns:
-        found = sorted(file for file in directory.glob(pattern) if not file.is_dir())  # a pipe is told when it is read
-        if found:
-            return found[-1]
+        files = sorted(file for file in directory.glob(pattern) if not file.is_dir())  # a pipe is told when it is read
+        if files:
+            return files[-1]
     return None
 
 
@@ -62,30 +62,30 @@ def read_document(path: Path, again: str) -> Any:
 
 def whole(value: object, low: int = -(1 << 63), high: int = (1 << 64) - 1) -> int:
     """A number of a record from `low` to `high`, or its digits. Raises `ValueError` for anything else."""
-    found: int | None = None
+    number: int | None = None
     if (
         isinstance(value, int)
         or (isinstance(value, float) and value.is_integer())
         or (isinstance(value, str) and _WHOLE.match(value))
     ):
-        found = int(value)
-    if found is None or not low <= found <= high:
-        raise ValueError(f"{shown(value)} is no number from {low} to {high}")
-    return found
+        number = int(value)
+    if number is None or not low <= number <= high:
+        raise ValueError(f"{shown(value)} is not a number from {low} to {high}")
+    return number
 
 
 def wholes(values: object, low: int = -(1 << 63), high: int = (1 << 64) - 1) -> tuple[int, ...]:
     """The numbers of a list in a record. Raises `ValueError` for anything else."""
     if not isinstance(values, list) or len(values) > _MOST:
-        raise ValueError(f"{shown(values)} is no list of numbers")
+        raise ValueError(f"{shown(values)} is not a list of numbers")
     return tuple(whole(value, low, high) for value in values)
 
 
 def extents(values: object) -> tuple[int, ...]:
-    """A shape in a record. Raises `ValueError` for what is none, and for one that fits no memory."""
+    """A shape in a record. Raises `ValueError` for what is none, and for one that does not fit into memory."""
     shape = wholes(values, 0)
     if not fits_memory(shape):
-        raise ValueError(f"shape {list(shape)} fits no memory")
+        raise ValueError(f"shape {list(shape)} does not fit into memory")
     return shape
 
 
@@ -93,7 +93,7 @@ def moment(value: object) -> float:
     """A time of a record. Raises `ValueError` for what is none."""
     if isinstance(value, (int, float)) and abs(value) < _LATEST:
         return float(value)
-    raise ValueError(f"{shown(value)} is no time")
+    raise ValueError(f"{shown(value)} is not a time")
 
 
 def shown(value: object) -> str:
@@ -121,13 +121,13 @@ def parse_id(value: object) -> int:
         ValueError: it is none of these.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError(f"{str(value)[:_LONGEST]} is no task id")
-    found = value if isinstance(value, int) else -1
+        raise ValueError(f"{str(value)[:_LONGEST]} is not a task id")
+    number = value if isinstance(value, int) else -1
     if isinstance(value, str) and len(value) <= _LONGEST:
-        found = int(value, 16 if value.lower().startswith("0x") else 10)
-    if not -(1 << 63) <= found < 1 << 64 or (isinstance(value, str) and len(value) > _LONGEST):
-        raise ValueError(f"{str(value)[:_LONGEST]!r} is no task id")
-    return found
+        number = int(value, 16 if value.lower().startswith("0x") else 10)
+    if not -(1 << 63) <= number < 1 << 64 or (isinstance(value, str) and len(value) > _LONGEST):
+        raise ValueError(f"{str(value)[:_LONGEST]!r} is not a task id")
+    return number
 
 
 def id_text(raw: int) -> str:
@@ -170,8 +170,9 @@ class TaskOrder:
         raw = self._named(text.strip())
         if raw is None:
             count = len(self.numbers)
-            known = f"tasks are numbered 0 to {count - 1}" if count else "the record holds no task"
-            raise ArtifactError(f"{option}={text}", "no such task", f"{known}; 'ring:count' and 0x… name one by its id")
+            numbers = f"tasks are numbered 0 to {count - 1}" if count else "the record holds no task"
+            hint = f"{numbers}; 'ring:count' or 0x… also name a task"
+            raise ArtifactError(f"{option}={text}", "no such task", hint)
         return raw
 
     def _named(self, text: str) -> int | None:
@@ -325,8 +326,8 @@ def find_graph(*candidates: Path) -> Path | None:
         if candidate.is_file():
             return candidate
         for base in (candidate, candidate.parent):
-            if found := newest(base, _PLACES):
-                return found
+            if path := newest(base, _PLACES):
+                return path
     return None
 
 
@@ -334,17 +335,17 @@ def read_graph(path: Path) -> TaskGraph:
     """The graph at `path`. Raises a usage error naming file and field for anything else."""
     document = read_document(path, _AGAIN)
     if not isinstance(document, dict) or not isinstance(document.get("edges"), list):
-        raise ArtifactError(path, "is no task graph: it has no edges[]", _AGAIN)
+        raise ArtifactError(path, "is not a task graph: it has no edges[]", _AGAIN)
     tensors = {entry.id: entry for entry in _each(path, document, "tensors", _tensor)}
     tasks = list({task.id: task for task in _each(path, document, "tasks", _task)}.values())
     edges = _each(path, document, "edges", _edge)
     if not tasks:
         ids = dict.fromkeys(raw for edge in edges for raw in (edge.pred, edge.succ))
         tasks = [Task(raw) for raw in sorted(ids)]
-    known = {task.id for task in tasks}
+    submitted = {task.id for task in tasks}
     for number, edge in enumerate(edges):
-        if edge.succ not in known:
-            raise ArtifactError(f"{path}: edges[{number}]", f"{id_text(edge.succ)} is no task of the graph", _AGAIN)
+        if edge.succ not in submitted:
+            raise ArtifactError(f"{path}: edges[{number}]", f"{id_text(edge.succ)} is not a task of the graph", _AGAIN)
     return TaskGraph(path, tuple(tasks), tuple(edges), tensors)
 
 

@@ -75,7 +75,7 @@ def read_sites(source: Path) -> list[SubmitSite]:
     collected: dict[str, list[SiteArg]] = {}
     mixed: dict[str, tuple[int, ...]] = {}
     sites = []
-    starts = [0] + [found.end() for found in re.finditer("\n", text)]
+    starts = [0] + [newline.end() for newline in re.finditer("\n", text)]
     for match in _TOKEN.finditer(text):
         line = bisect_right(starts, match.start())
         if match["declared"]:
@@ -122,9 +122,9 @@ def tensor_names(graph: TaskGraph, matched: Mapping[int, SubmitSite], renamed: M
     votes: dict[int, Counter[str]] = {}
     for task in graph.tasks:
         site = matched.get(task.id)
-        for arg, given in zip(task.args, site.args if site else (), strict=False):
-            if arg.tensor is not None and given.variable.isidentifier():
-                votes.setdefault(arg.tensor, Counter())[_base(given.variable, renamed)] += 1
+        for arg, argument in zip(task.args, site.args if site else (), strict=False):
+            if arg.tensor is not None and argument.variable.isidentifier():
+                votes.setdefault(arg.tensor, Counter())[_base(argument.variable, renamed)] += 1
     return {tensor: counted.most_common(1)[0][0].removeprefix("ext_") for tensor, counted in votes.items()}
 
 
@@ -171,8 +171,8 @@ class Names:
 
     def kernel(self, func_id: int) -> str:
         """The kernel's name, or `func 3`."""
-        known = self.kernels.get(func_id)
-        return known.name if known else f"func {func_id}"
+        kernel = self.kernels.get(func_id)
+        return kernel.name if kernel else f"func {func_id}"
 
     def joined(self, func_ids: Iterable[int]) -> str:
         """The names of a task's kernels, the lanes of one that runs on both vector cores once."""
@@ -180,8 +180,8 @@ class Names:
 
     def core_type(self, func_id: int) -> str:
         """`aic`, `aiv`, or nothing where it is not known."""
-        known = self.kernels.get(func_id)
-        return known.core_type if known else ""
+        kernel = self.kernels.get(func_id)
+        return kernel.core_type if kernel else ""
 
     def scalar(self, func_ids: Iterable[int], index: int, bits: int) -> tuple[str, float | int | bool] | None:
         """The C++ type of scalar `index`, and the value that its 64 `bits` are; None where no wrapper tells."""
@@ -194,12 +194,12 @@ class Names:
 
     def argument(self, func_ids: Iterable[int], index: int) -> str:
         """The name of argument `index`, or nothing where the wrapper does not tell."""
-        found = (argument_names(source).get(index) for source in self._sources(func_ids))
-        return next(filter(None, found), "")
+        names = (argument_names(source).get(index) for source in self._sources(func_ids))
+        return next(filter(None, names), "")
 
     def _sources(self, func_ids: Iterable[int]) -> Iterator[Path]:
-        known = (self.kernels.get(func_id) for func_id in func_ids)
-        return (kernel.source for kernel in known if kernel and kernel.source)
+        kernels = (self.kernels.get(func_id) for func_id in func_ids)
+        return (kernel.source for kernel in kernels if kernel and kernel.source)
 
 
 # `float alpha = alpha_conv.val;` in a wrapper, after `alpha_conv.u64 = args[2];`
@@ -209,18 +209,18 @@ _TYPED = re.compile(r"\b(\w+)\s+(\w+)\s*=\s*(\w+)_conv\s*\.\s*(?!u64)\w+\s*;")
 def scalar_type(source: Path, index: int) -> str:
     """The C++ type that a kernel's wrapper takes scalar `args[index]` for; empty where it does not tell."""
     name = argument_names(source).get(index)
-    found = _TYPED.finditer(text_or_nothing(source)) if name else ()
-    return next((match[1] for match in found if match[3] == name), "")
+    matches = _TYPED.finditer(text_or_nothing(source)) if name else ()
+    return next((match[1] for match in matches if match[3] == name), "")
 
 
 @cache
 def argument_names(source: Path) -> dict[int, str]:
     """The names under which a kernel's wrapper unpacks `args[i]`, by i; empty if it cannot be read."""
     text = text_or_nothing(source)
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for match in _UNPACK.finditer(text, max(text.find("kernel_entry"), 0)):
-        found.setdefault(int(match[2]), match[1])
-    return found
+        names.setdefault(int(match[2]), match[1])
+    return names
 
 
 def artifact_names(artifact_dir: Path) -> Names:

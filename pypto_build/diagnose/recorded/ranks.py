@@ -86,46 +86,46 @@ class Message:
 
 def messages_of(run: RanksRun) -> list[Message]:
     """All messages of a run by the time of their arrival."""
-    told: dict[int, list[Notification]] = {}
+    by_address: dict[int, list[Notification]] = {}
     for one in notifications(run):
-        told.setdefault(one.address, []).append(one)
-    found = []
+        by_address.setdefault(one.address, []).append(one)
+    messages = []
     for wait in waits(run):
-        sent = answer(told.get(wait.address, ()), wait) if wait.held else None
+        sent = answer(by_address.get(wait.address, ()), wait) if wait.held else None
         if sent is not None:
-            found.append(Message(sent, wait))
-    return sorted(found, key=lambda message: message.taken.ended)
+            messages.append(Message(sent, wait))
+    return sorted(messages, key=lambda message: message.taken.ended)
 
 
 def notifications(run: RanksRun) -> list[Notification]:
     """Return the notifications of all ranks in the order of time."""
-    found = []
+    sent = []
     for number, record in run.messages.items():
         row = run.by_number[number]
         for time, address, value, sets, after, task, kernel in record.notifications:
-            found.append(Notification(row, task, record.kernels[kernel], address, value, sets, after, run.at(time)))
-    return sorted(found, key=lambda one: one.at)
+            sent.append(Notification(row, task, record.kernels[kernel], address, value, sets, after, run.at(time)))
+    return sorted(sent, key=lambda one: one.at)
 
 
 def waits(run: RanksRun) -> list[SignalWait]:
     """Return the waits of all ranks in the order of time."""
-    found = []
+    all_waits = []
     for number, record in run.messages.items():
         row = run.by_number[number]
         for begun, ended, address, expected, comparison, held, task, kernel in record.waits:
-            found.append(
+            all_waits.append(
                 SignalWait(
                     row, task, record.kernels[kernel], address, expected, comparison, held, run.at(begun), run.at(ended)
                 )
             )
-    return sorted(found, key=lambda wait: wait.begun)
+    return sorted(all_waits, key=lambda wait: wait.begun)
 
 
-def answer(told: Sequence[Notification], wait: SignalWait) -> Notification | None:
+def answer(notifications: Sequence[Notification], wait: SignalWait) -> Notification | None:
     """The notification since which the signal has been what `wait` wants, when it went on; None if it always was."""
     answer: Notification | None = None
-    for place in range(bisect_right(told, wait.ended, key=lambda one: one.at) - 1, -1, -1):
-        one = told[place]
+    for index in range(bisect_right(notifications, wait.ended, key=lambda one: one.at) - 1, -1, -1):
+        one = notifications[index]
         if not wait.satisfied_by(one.after):
             break
         answer = one
@@ -200,7 +200,7 @@ def read_record(path: Path, kind: type[Record], again: str = AGAIN) -> Record:
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", again) from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is no record of this version: {error}", again) from None
+        raise ArtifactError(path, f"is not a record of this version: {error}", again) from None
 
 
 def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
@@ -208,12 +208,12 @@ def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
     record = read_record(path, RanksRecord, again)
 
     def wrong(what: str) -> ArtifactError:
-        return ArtifactError(path, f"is no record of a run: {what}", again)
+        return ArtifactError(path, f"is not a record of a run: {what}", again)
 
     if not 1 <= record.world <= _MOST_RANKS:
         raise wrong(f"{record.world} ranks")
     if not 0 <= record.origin_ns < _LATEST_NS:
-        raise wrong("it began at a time beyond any")
+        raise wrong("its start time is out of range")
     for row in record.dispatches:
         if not (HOST <= row.rank < record.world and 0 <= row.index < _MOST_DISPATCHES):
             raise wrong(f"a dispatch of rank {row.rank}")
@@ -237,11 +237,11 @@ def read_messages(path: Path) -> MessagesRecord | None:
     kernels = [row[6] for row in record.notifications] + [row[7] for row in record.waits]
     times = [record.origin_ns, *(row[0] for row in record.notifications), *(t for row in record.waits for t in row[:2])]
     if not all(0 <= kernel < len(record.kernels) for kernel in kernels):
-        raise ArtifactError(path, "is no record of messages: a kernel without a name", AGAIN)
+        raise ArtifactError(path, "is not a record of messages: a kernel without a name", AGAIN)
     if not all(0 <= time < _LATEST_NS for time in times):
-        raise ArtifactError(path, "is no record of messages: a time beyond any", AGAIN)
+        raise ArtifactError(path, "is not a record of messages: a time is out of range", AGAIN)
     if not all(0 <= row[4] < len(COMPARISONS) for row in record.waits):
-        raise ArtifactError(path, "is no record of messages: an unknown comparison", AGAIN)
+        raise ArtifactError(path, "is not a record of messages: an unknown comparison", AGAIN)
     return record
 
 
@@ -300,8 +300,8 @@ class RanksRun:
     @cached_property
     def messages(self) -> dict[int, MessagesRecord]:
         """Return the notifications and waits of all dispatches, by number; those without a record are left out."""
-        found = {row.number: read_messages(self.directory_of(row) / "messages.json") for row in self.dispatches}
-        return {number: record for number, record in found.items() if record is not None}
+        records = {row.number: read_messages(self.directory_of(row) / "messages.json") for row in self.dispatches}
+        return {number: record for number, record in records.items() if record is not None}
 
     def span(self, row: DispatchRow) -> tuple[float, float]:
         """Return the begin and end of a dispatch in microseconds; an unfinished one ends with the run."""
@@ -323,8 +323,8 @@ class RanksRun:
 
     def title(self, row: DispatchRow) -> str:
         """`rank 0 d1 'reduce'`."""
-        place = f"host d{row.index}" if row.rank == HOST else f"rank {row.rank} d{row.index}"
-        return f"{place} '{row.program}'"
+        position = f"host d{row.index}" if row.rank == HOST else f"rank {row.rank} d{row.index}"
+        return f"{position} '{row.program}'"
 
     def submitted_at(self, row: DispatchRow) -> str:
         """`orchestration/host_orch.py:50`."""
@@ -332,10 +332,10 @@ class RanksRun:
 
     def signal(self, address: int) -> str:
         """`comm_d0.arrived_buf+4 of rank 1`."""
-        found = place_of(self.record.domains, address)
-        if found is None:
+        location = place_of(self.record.domains, address)
+        if location is None:
             return f"0x{address:x}"
-        number, owner, offset = found
+        number, owner, offset = location
         domain = self.record.domains[number]
         buffer = next((item for item in domain.buffers if 0 <= offset - item.offset < item.nbytes), None)
         name, start = (buffer.name, buffer.offset) if buffer else ("window", 0)
@@ -352,20 +352,20 @@ class RanksRun:
         match = _CHOICE.match(word)
         if match is None:
             raise ArtifactError(
-                f"RANK={word}", "names no rank", "RANK=1 for all its dispatches, RANK=1/d0 for the first"
+                f"RANK={word}", "does not name a rank", "RANK=1 for all its dispatches, RANK=1/d0 for the first"
             )
         rank = int(match[1])
         own = [row for row in self.dispatches if row.rank == rank]
         if not own:
-            known = ", ".join(str(number) for number in sorted({row.rank for row in self.dispatches} - {HOST}))
-            raise ArtifactError(f"RANK={word}", f"rank {rank} had no dispatch", f"those that had: {known or 'none'}")
+            ranks = ", ".join(str(number) for number in sorted({row.rank for row in self.dispatches} - {HOST}))
+            raise ArtifactError(f"RANK={word}", f"rank {rank} had no dispatch", f"those that had: {ranks or 'none'}")
         if match[2] is None:
             return own
-        found = [row for row in own if row.index == int(match[2])]
-        if not found:
+        rows = [row for row in own if row.index == int(match[2])]
+        if not rows:
             listed = ", ".join(f"{rank}/d{row.index}" for row in own)
             raise ArtifactError(f"RANK={word}", f"rank {rank} had {len(own)} dispatches", f"RANK= one of {listed}")
-        return found
+        return rows
 
 
 def place_of(domains: Sequence[DomainRow], address: int) -> tuple[int, int, int] | None:

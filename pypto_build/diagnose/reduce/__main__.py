@@ -43,13 +43,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("reduce", parser, run=run_tool_on_runs)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """The exit status."""
-    if given.embedded is None and given.keep.partition(":")[0] not in BEFORE_A_RUN:
-        parser().error("--embedded is needed for what is run")
+    if options.embedded is None and options.keep.partition(":")[0] not in BEFORE_A_RUN:
+        parser().error("--embedded is required, unless KEEP= names a build error or a golden error")
     from pypto_build.diagnose.reduce.work import reduce
 
-    return reduce(given)
+    return reduce(options)
 
 
 if __name__ == "__main__":

@@ -36,23 +36,23 @@ class Refused(Exception):
 
 
 class Builder:
-    """What is compiled lies in ``directory`` by the digest of its text, whoever asks for it."""
+    """Compiler of candidates. Results lie in ``directory`` under the digest of their text, for all searches."""
 
-    def __init__(self, directory: Path, given: argparse.Namespace, runtime: str) -> None:
-        """``given`` has platform, jobs, kernel_flags, cxx, arch and numerics; ``runtime`` is the artifact's."""
-        self.jobs = given.jobs or os.cpu_count() or 1
+    def __init__(self, directory: Path, options: argparse.Namespace, runtime: str) -> None:
+        """``options`` has platform, jobs, kernel_flags, cxx, arch and numerics; ``runtime`` is the artifact's."""
+        self.jobs = options.jobs or os.cpu_count() or 1
         self.directory, self.pool = directory / _headers_digest(), ThreadPoolExecutor(self.jobs)
         try:
-            found = find_compiler(given.cxx)
+            compiler = find_compiler(options.cxx)
         except ToolchainError as error:
             raise ArtifactError("CXX=", str(error), "install one") from None
-        own, user = kernel_numerics(given.numerics), [*_FLAGS, *shlex.split(given.kernel_flags)]
+        own, user = kernel_numerics(options.numerics), [*_FLAGS, *shlex.split(options.kernel_flags)]
         self.recipes = {
             checked: host_recipe(
-                found,
-                PLATFORMS[given.platform],
+                compiler,
+                PLATFORMS[options.platform],
                 runtime,
-                given.arch,
+                options.arch,
                 (*own, *(CHECKED_FLAGS if checked else ())),
                 user,
             )
@@ -61,9 +61,9 @@ class Builder:
         self._headers: dict[tuple[str, bool], Path | None] = {}
         self._turns: dict[str, threading.Lock] = {}
 
-    def build(self, wanted: Iterable[tuple[str, str]], *, checked: bool = False) -> dict[tuple[str, str], Path]:
+    def build(self, sources: Iterable[tuple[str, str]], *, checked: bool = False) -> dict[tuple[str, str], Path]:
         """The libraries of (kind, text), kind being aic, aiv or orchestration. Raises Refused."""
-        distinct = list(dict.fromkeys(wanted))
+        distinct = list(dict.fromkeys(sources))
         for kind, _ in distinct:
             self._precompile(kind, checked)
         libraries = self.pool.map(lambda one: self._one(one[0], one[1], checked), distinct)
@@ -114,19 +114,19 @@ class Builder:
         if not recipe.main_header:
             return None
         name = hashlib.sha256(f"{recipe.compiler}{recipe.identity}".encode()).hexdigest()[:16]
-        place = self.directory / "headers" / name
-        target = place / f"{recipe.main_header}.gch"
+        directory = self.directory / "headers" / name
+        target = directory / f"{recipe.main_header}.gch"
         if not target.is_file():
-            place.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(parents=True, exist_ok=True)
             temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
             header = recipe.include_dirs[0] / recipe.main_header
             if _run(recipe.precompile_argv(str(header), str(temporary))).returncode == 0:
                 temporary.replace(target)
-        return place
+        return directory
 
 
 def _headers_digest() -> str:
-    """Of the headers that everything includes: what was made with others counts for nothing."""
+    """Return the digest of the runtime's headers. Results of other headers are not used."""
     digest = hashlib.sha256()
     for path in sorted(path for path in INCLUDE_DIR.rglob("*") if path.is_file()):
         digest.update(path.read_bytes())
@@ -142,12 +142,12 @@ def run_own(words: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def run_verb(
-    verb: str, root: Path, build_dir: Path, given: argparse.Namespace, *more: str
+    verb: str, root: Path, build_dir: Path, options: argparse.Namespace, *more: str
 ) -> subprocess.CompletedProcess[str]:
-    """Build an artifact as anybody would, with the compiler's options of ``given``, and do what ``verb`` says."""
-    words = [*own_tool("pypto_build.cli"), verb, str(root), "--platform", given.platform]
+    """Build an artifact as anybody would, with the compiler's options of ``options``, and do what ``verb`` says."""
+    words = [*own_tool("pypto_build.cli"), verb, str(root), "--platform", options.platform]
     words += ["--build-dir", str(build_dir)]
-    for flag, value in (("kernel-flags", given.kernel_flags), ("arch", given.arch), ("cxx", given.cxx)):
+    for flag, value in (("kernel-flags", options.kernel_flags), ("arch", options.arch), ("cxx", options.cxx)):
         words += [f"--{flag}={value}"] if value else []
     return run_own([*words, *more])
 

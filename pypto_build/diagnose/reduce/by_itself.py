@@ -43,12 +43,12 @@ Ways = Callable[[list[str]], Iterable[list[str]]]
 
 class TextSearch:
     """Tries shorter texts. ``ending`` says in a line how one ends; what can be done for ``jobs`` of them at once,
-    ``ahead`` does. Kept is what ends as ``wanted``."""
+    ``ahead`` does. A candidate is kept if it ends like ``target``."""
 
     def __init__(
-        self, ending: Callable[[str], str], wanted: str, log: Log, jobs: int, ahead: Callable[[str], object]
+        self, ending: Callable[[str], str], target: str, log: Log, jobs: int, ahead: Callable[[str], object]
     ) -> None:
-        self._ending, self.wanted, self.log, self.jobs, self._ahead = ending, wanted, log, max(1, jobs), ahead
+        self._ending, self.target, self.log, self.jobs, self._ahead = ending, target, log, max(1, jobs), ahead
         self.tried = self.kept = self.remembered = 0
         terminal.show_progress(lambda: f"[reduce] {self.tried} tried")
 
@@ -66,10 +66,10 @@ class TextSearch:
                 list(pool.map(self._ahead, new.values()))
         for digest, text in new.items():
             self.log.add(digest, self._ending(text))
-        return [self.log.known[digest] == " ".join(self.wanted.split()) for digest in digests]
+        return [self.log.known[digest] == " ".join(self.target.split()) for digest in digests]
 
     def reduced(self, text: str, ways: Ways) -> str:
-        """The shortest text that is come to from one that ends as wanted."""
+        """Return the shortest text reached from one that ends as the target."""
         while (shorter := self._first(text, ways)) is not None:
             self.kept += 1
             text = shorter
@@ -112,18 +112,18 @@ def fewer_lines(lines: list[str]) -> Iterator[list[str]]:
 
 def _blocks(lines: list[str]) -> Iterator[tuple[int, int]]:
     """First and last lines of what stands between braces, or #if and #endif, the outer ones first."""
-    found, opened, directives = [], [], []
+    blocks, opened, directives = [], [], []
     for at, line in enumerate(lines):
         if line.lstrip().startswith("#if"):
             directives.append(at)
         elif line.lstrip().startswith("#endif") and directives:
-            found.append((directives.pop(), at))
+            blocks.append((directives.pop(), at))
         for char in line.partition("//")[0]:
             if char == "{":
                 opened.append(at)
             elif char == "}" and opened:
-                found.append((opened.pop(), at))
-    yield from sorted((first, last) for first, last in found if last > first)
+                blocks.append((opened.pop(), at))
+    yield from sorted((first, last) for first, last in blocks if last > first)
 
 
 def fewer_statements(lines: list[str]) -> Iterator[list[str]]:
@@ -193,7 +193,7 @@ _TEST_S = 600
 
 
 def has_cvise() -> bool:
-    """Whether it is installed."""
+    """Return whether C-Vise is installed."""
     return shutil.which("cvise") is not None
 
 
@@ -222,20 +222,20 @@ def _reduced(search: Search, case: Case, func_id: int) -> Case:
 
 
 def polished_text(text: str, holds: Callable[[str], bool], jobs: int) -> str:
-    """What C-Vise makes of a text; ``holds`` says of one whether it still fails in the same way."""
-    with tempfile.TemporaryDirectory(prefix="pypto-build-cvise-") as directory:
-        place = Path(directory)
-        (place / _FILE).write_text(text, encoding="utf-8")
-        address = str(place / "ask")
-        asking = place / "interesting.sh"
+    """Return the text as reduced by C-Vise. ``holds`` tells if a text still fails in the same way."""
+    with tempfile.TemporaryDirectory(prefix="pypto-build-cvise-") as holder:
+        scratch = Path(holder)
+        (scratch / _FILE).write_text(text, encoding="utf-8")
+        address = str(scratch / "ask")
+        asking = scratch / "interesting.sh"
         command = shlex.join([sys.executable, "-I", "-S", "-c", _ASK.format(address=address)])
         asking.write_text(f"#!/bin/sh\nexec {command}\n", encoding="utf-8")
         asking.chmod(0o755)
         words = ["cvise", "--n", str(jobs), "--timeout", str(_TEST_S), str(asking), _FILE]
         os.mkfifo(address)
-        asked = os.open(address, os.O_RDWR)  # so it has no end when nobody asks just now
-        with open(asked, "rb", buffering=0) as questions, (place / "log").open("wb") as log:
-            run = subprocess.Popen(words, cwd=place, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        pipe = os.open(address, os.O_RDWR)  # so it has no end when nobody asks just now
+        with open(pipe, "rb", buffering=0) as questions, (scratch / "log").open("wb") as log:
+            run = subprocess.Popen(words, cwd=scratch, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
             try:
                 while run.poll() is None:
                     if select.select([questions], [], [], 0.2)[0]:
@@ -243,7 +243,7 @@ def polished_text(text: str, holds: Callable[[str], bool], jobs: int) -> str:
             finally:
                 run.terminate()
                 run.wait()
-        left = _text(place / _FILE)
+        left = _text(scratch / _FILE)
         return left if left is not None and holds(left) else text
 
 
@@ -252,8 +252,8 @@ def _answer(line: bytes, holds: Callable[[str], bool]) -> None:
     pipe = Path(os.fsdecode(line.rstrip(b"\n")))
     text = _text(pipe.parent / _FILE)
     answer = b"y" if text is not None and holds(text) else b"n"
-    with suppress(OSError), open(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb", buffering=0) as told:
-        told.write(answer)  # unless C-Vise has ended the test, which it needs no more
+    with suppress(OSError), open(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb", buffering=0) as stream:
+        stream.write(answer)  # unless C-Vise has ended the test, which it needs no more
 
 
 def _text(file: Path) -> str | None:
@@ -282,18 +282,25 @@ _ERROR = re.compile(r"\berror: *(.*)")
 class Reduction:
     """One text, and how it is told whether it still fails in the same way."""
 
-    given: argparse.Namespace
+    options: argparse.Namespace
     artifact: Artifact
     root: Path  # where the result goes
     scratch: Path
     say: Callable[..., None]
 
     def search(
-        self, ending: Callable[[str], str], wanted: str, text: str, ahead: Callable[[str], object] = str
+        self, ending: Callable[[str], str], target: str, text: str, ahead: Callable[[str], object] = str
     ) -> TextSearch:
         """The search, with what an interrupted one knew."""
-        question = [str(self.given.keep), wanted, text, self.given.platform, self.given.kernel_flags, self.given.arch]
-        return TextSearch(ending, wanted, known_log(self.scratch, question, (), self.say), self.given.jobs, ahead)
+        question = [
+            str(self.options.keep),
+            target,
+            text,
+            self.options.platform,
+            self.options.kernel_flags,
+            self.options.arch,
+        ]
+        return TextSearch(ending, target, known_log(self.scratch, question, (), self.say), self.options.jobs, ahead)
 
     def shortest(self, search: TextSearch, text: str, ways: Ways, what: str) -> str:
         """The text reduced, by C-Vise too where that is installed and the text is C++."""
@@ -307,7 +314,7 @@ class Reduction:
 
     def result(self) -> AbstractContextManager[Path]:
         """A directory for the result, which is put where it goes."""
-        return replacing(self.root, {"artifact": str(self.given.artifact), "keep": self.given.keep})
+        return replacing(self.root, {"artifact": str(self.options.artifact), "keep": self.options.keep})
 
     @property
     def short(self) -> str:
@@ -332,8 +339,8 @@ def reduce_build_error(one: Reduction, name: str) -> int:
     sources[ORCHESTRATION] = one.artifact.orchestration.source
     kinds = {kernel.name: kernel.core_type for kernel in one.artifact.kernels} | {ORCHESTRATION: ORCHESTRATION}
     if name and name not in sources:
-        raise ArtifactError(f"KEEP={one.given.keep}", f"there is no kernel '{name}'", f"it has {', '.join(sources)}")
-    builder = Builder(one.scratch / "built", _with_headers(one.given, one.artifact), one.artifact.runtime)
+        raise ArtifactError(f"KEEP={one.options.keep}", f"there is no kernel '{name}'", f"it has {', '.join(sources)}")
+    builder = Builder(one.scratch / "built", _with_headers(one.options, one.artifact), one.artifact.runtime)
     for each in [name] if name else list(sources):
         text = sources[each].read_text("utf-8", "replace")
 
@@ -344,57 +351,57 @@ def reduce_build_error(one: Reduction, name: str) -> int:
                 return _message(str(refused))
             return "compiles"
 
-        wanted = ending(text)
-        if wanted == "compiles":
+        target = ending(text)
+        if target == "compiles":
             continue
-        one.say(f"{each}: {wanted}")
-        search = one.search(ending, wanted, text, ending)
+        one.say(f"{each}: {target}")
+        search = one.search(ending, target, text, ending)
         short = one.shortest(search, text, fewer_lines, "lines")
         kernel = next((kernel for kernel in one.artifact.kernels if kernel.name == each), None)
         with one.result() as root:
             _write_source(one, root, kernel, short)
-        return _compiled(one, wanted)
+        return _compiled(one, target)
     what = f"'{name}' compiles" if name else "everything compiles"
-    raise ArtifactError(f"KEEP={one.given.keep}", what, "name what is wrong")
+    raise ArtifactError(f"KEEP={one.options.keep}", what, "name what is wrong")
 
 
-def _with_headers(given: argparse.Namespace, artifact: Artifact) -> argparse.Namespace:
+def _with_headers(options: argparse.Namespace, artifact: Artifact) -> argparse.Namespace:
     """The options, with the places of headers that stand beside the sources."""
     places = dict.fromkeys(
         path.parent for path in (artifact.orchestration.source, *(k.source for k in artifact.kernels))
     )
     extra = dict.fromkeys(path for kernel in artifact.kernels for path in kernel.extra_include_dirs)
     flags = " ".join(f"-I{shlex.quote(str(path))}" for path in [*places, *extra])
-    return argparse.Namespace(**{**vars(given), "kernel_flags": f"{given.kernel_flags} {flags}".strip()})
+    return argparse.Namespace(**{**vars(options), "kernel_flags": f"{options.kernel_flags} {flags}".strip()})
 
 
-def _message(said: str) -> str:
+def _message(output: str) -> str:
     """An error without its place, and without what the compiler proposes."""
-    found = _ERROR.search(said)
-    text = (found[1] if found else said).partition("; did you mean")[0]
+    match = _ERROR.search(output)
+    text = (match[1] if match else output).partition("; did you mean")[0]
     return re.sub(r"/\S*/", "", text).strip() or "refused"
 
 
 def _write_source(one: Reduction, root: Path, kernel: Kernel | None, text: str) -> None:
     """An artifact of one kernel that nothing submits, or of an orchestration without kernels."""
     artifact = one.artifact
-    frame = frame_of(artifact, one.given.platform, one.root.name)
+    frame = frame_of(artifact, one.options.platform, one.root.name)
     if kernel is None:
         write_texts(root, frame, text, [], [])
         return
-    vintage = read_interface(one.given.build_dir / "interface.json").vintage
+    vintage = read_interface(one.options.build_dir / "interface.json").vintage
     api = api_of(vintage, artifact.orchestration.source)
     none = OrderBesides()
     idle = Text([], [], api, after=none.after, manual=none.manual, a5=frame.a5)
-    place = Path("kernels", kernel.core_type, f"{kernel.name}.cpp")
-    write_texts(root, frame, idle.render(frame.program, artifact.name), [(kernel, place)], [])
-    write_bytes(root / place, text.encode())
+    path = Path("kernels", kernel.core_type, f"{kernel.name}.cpp")
+    write_texts(root, frame, idle.render(frame.program, artifact.name), [(kernel, path)], [])
+    write_bytes(root / path, text.encode())
 
 
-def _compiled(one: Reduction, wanted: str) -> int:
+def _compiled(one: Reduction, target: str) -> int:
     """Build the result as anybody would, and say what that says."""
-    run = run_verb("build", one.root, one.scratch / "build", one.given)
-    same = any(_message(line) == wanted for line in (run.stdout + run.stderr).splitlines() if "error: " in line)
+    run = run_verb("build", one.root, one.scratch / "build", one.options)
+    same = any(_message(line) == target for line in (run.stdout + run.stderr).splitlines() if "error: " in line)
     how = "built, it has the same error" if same else f"built, it ends with status {run.returncode}"
     one.say(f"{one.short}: {how}", f"scons build JIT={shlex.quote(one.short)}")
     return 0
@@ -415,19 +422,19 @@ def reduce_golden_error(one: Reduction) -> int:
         raise ArtifactError(source, "no such file", "KEEP=golden_error is for a golden.py that raises")
     require_torch(str(source))
     text = source.read_text("utf-8", "replace")
-    wanted = golden_ending(one, text)
-    if wanted == "computes":
-        raise ArtifactError(f"KEEP={one.given.keep}", "golden.py raises nothing", "name what is wrong")
-    one.say(f"golden.py: {wanted}")
-    search = one.search(lambda candidate: golden_ending(one, candidate), wanted, text)
+    target = golden_ending(one, text)
+    if target == "computes":
+        raise ArtifactError(f"KEEP={one.options.keep}", "golden.py raises nothing", "name what is wrong")
+    one.say(f"golden.py: {target}")
+    search = one.search(lambda candidate: golden_ending(one, candidate), target, text)
     short = one.shortest(search, text, fewer_statements, "statements")
     with one.result() as root:
         copy_artifact(one.artifact, root)
         write_bytes(root / "golden.py", short.encode())
     run = run_own([*own_tool("pypto_build.compiler.golden"), str(one.root)])
-    said = (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[-1]
+    last_line = (run.stderr.strip().splitlines() or [f"status {run.returncode}"])[-1]
     shutil.rmtree(one.root / "data" / "out", ignore_errors=True)
-    one.say(f"{one.short}: computed, it ends with {said.rpartition('golden.py')[2].lstrip(':')}")
+    one.say(f"{one.short}: computed, it ends with {last_line.rpartition('golden.py')[2].lstrip(':')}")
     return 0
 
 
@@ -437,20 +444,20 @@ def golden_ending(one: Reduction, text: str) -> str:
     from pypto_build.replay.faults import RunFault
     from pypto_build.replay.reference.launch import Progress, in_child
 
-    place = one.scratch / "golden"
-    shutil.rmtree(place, ignore_errors=True)
-    given = sorted((one.artifact.root / "data" / "in").glob("*.pt"))
-    (place / "data" / "in").mkdir(parents=True)
-    for path in given:
-        (place / "data" / "in" / path.name).symlink_to(path.resolve())
-    (place / "golden.py").write_text(text, encoding="utf-8")
+    directory = one.scratch / "golden"
+    shutil.rmtree(directory, ignore_errors=True)
+    inputs = sorted((one.artifact.root / "data" / "in").glob("*.pt"))
+    (directory / "data" / "in").mkdir(parents=True)
+    for path in inputs:
+        (directory / "data" / "in" / path.name).symlink_to(path.resolve())
+    (directory / "golden.py").write_text(text, encoding="utf-8")
     try:
-        return in_child(lambda: _computed(place, [path.stem for path in given]), Progress(), one.given.timeout)
+        return in_child(lambda: _computed(directory, [path.stem for path in inputs]), Progress(), one.options.timeout)
     except RunFault as fault:
         return f"{fault.status}: {fault.error.message}"
 
 
-def _computed(place: Path, names: list[str]) -> str:
+def _computed(directory: Path, names: list[str]) -> str:
     import sys
 
     from pypto_build.compiler.golden import compute
@@ -458,9 +465,9 @@ def _computed(place: Path, names: list[str]) -> str:
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         sys.stdout = nowhere
         try:
-            compute(place, frozenset(names))
+            compute(directory, frozenset(names))
         except BaseException as error:  # of anybody's code, SystemExit too
-            return " ".join(f"{type(error).__name__}: {error}".replace(f"{place}/", "").split())
+            return " ".join(f"{type(error).__name__}: {error}".replace(f"{directory}/", "").split())
         finally:
             sys.stdout = sys.__stdout__
     return "computes"
@@ -474,12 +481,12 @@ def copy_artifact(artifact: Artifact, root: Path) -> None:
     shutil.copytree(artifact.root, root, ignore=shutil.ignore_patterns(*_LEFT_OUT))
 
 
-def reduction(given: argparse.Namespace, artifact: Artifact, root: Path, say: Callable[..., None]) -> Reduction:
-    """What ``given`` asks for."""
-    given.jobs = jobs_of(given.jobs)
-    return Reduction(given, artifact, root, scratch_of(given).absolute(), say)
+def reduction(options: argparse.Namespace, artifact: Artifact, root: Path, say: Callable[..., None]) -> Reduction:
+    """Return the reduction of one text that ``options`` ask for."""
+    options.jobs = jobs_of(options.jobs)
+    return Reduction(options, artifact, root, scratch_of(options).absolute(), say)
 
 
-def scratch_of(given: argparse.Namespace) -> Path:
-    """Where what was tried is kept."""
-    return Path(given.build_dir) / "reduce" / re.sub(r"\W+", "_", given.keep)
+def scratch_of(options: argparse.Namespace) -> Path:
+    """Return the directory that keeps the tried candidates."""
+    return Path(options.build_dir) / "reduce" / re.sub(r"\W+", "_", options.keep)

@@ -75,12 +75,12 @@ def _aligned(clean: Sequence[str], now: Sequence[str]) -> tuple[dict[int, int], 
     """
     places: dict[int, int] = {}
     _match(clean, now, _numberless, range(len(clean)), range(len(now)), places)
-    known = sorted(places.items())
-    for (a, c), (b, d) in zip([(-1, -1), *known], [*known, (len(clean), len(now))], strict=True):
+    pairs = sorted(places.items())
+    for (a, c), (b, d) in zip([(-1, -1), *pairs], [*pairs, (len(clean), len(now))], strict=True):
         _match(clean, now, _plain, range(a + 1, b), range(c + 1, d), places)
     names: dict[str, str] = {}
-    for line, place in places.items():
-        for name, other in _renamed(clean[line], now[place]).items():
+    for line, faulty_line in places.items():
+        for name, other in _renamed(clean[line], now[faulty_line]).items():
             if _VARIABLE.match(name):
                 names.setdefault(name, other)
     return places, names
@@ -109,10 +109,10 @@ def _numberless(line: str) -> str:
 def _where(places: dict[int, int], a: int, b: int, count: int, length: int) -> tuple[int, int]:
     """The lines of the later text that lines ``a`` to ``b`` became; where there are none, the place between two."""
     if b > a:
-        found = [places.get(line) for line in range(a, b)]
-        if None in found or found != list(range(found[0] or 0, (found[0] or 0) + b - a)):
+        lines = [places.get(line) for line in range(a, b)]
+        if None in lines or lines != list(range(lines[0] or 0, (lines[0] or 0) + b - a)):
             raise FaultLost
-        return found[0] or 0, (found[0] or 0) + b - a
+        return lines[0] or 0, (lines[0] or 0) + b - a
     if a in places:
         return places[a], places[a]
     if a - 1 in places:
@@ -178,7 +178,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def candidate_of(case: Case) -> Candidate:
-    """What ``case`` is built and run from."""
+    """Return the texts and data that ``case`` is built and run from."""
     kernels = [
         CandidateKernel(
             code.kernel.func_id,
@@ -218,7 +218,7 @@ class KernelCode:
     """One kernel's C++, with the fault and without: the whole file around the body, and the body, in lines."""
 
     kernel: Kernel
-    place: Path
+    path: Path
     unit: str
     clean_wrapper: str
     faulty_wrapper: str
@@ -258,8 +258,8 @@ class Case:
     @property
     def used(self) -> list[KernelCode]:
         """The kernels that its tasks run."""
-        wanted = dict.fromkeys(func_id for task in self.tasks for _, func_id, _ in task.kernels)
-        return [self.codes[func_id] for func_id in wanted]
+        func_ids = dict.fromkeys(func_id for task in self.tasks for _, func_id, _ in task.kernels)
+        return [self.codes[func_id] for func_id in func_ids]
 
     @property
     def modules(self) -> list[str]:
@@ -268,7 +268,7 @@ class Case:
 
     @property
     def by_hand(self) -> list[KernelCode]:
-        """Those of its kernels that were made from no module."""
+        """Return the kernels that were made from no module."""
         return [code for code in self.used if not code.unit]
 
     @property
@@ -291,7 +291,7 @@ class Case:
 
     @cached_property
     def digest(self) -> str:
-        """Of all that decides how it behaves."""
+        """Return a digest of all that decides how the case ends."""
         digest = hashlib.sha256(self.orchestration.encode())
         for code in self.used:
             digest.update(f"\0{code.kernel.core_type} {code.kernel.name}\0".encode())
@@ -379,18 +379,18 @@ def reads_unwritten(lines: Sequence[str]) -> set[str]:
     """The tiles of a module, or of a kernel's C++, that are read before any line writes them."""
     tiles: set[str] = set()
     written: set[str] = set()
-    found: set[str] = set()
+    unwritten: set[str] = set()
     for line in lines:
         if tile := _TILE.match(line):
             tiles.add(tile[1] or tile[2])
         elif operands := _OPERATION.search(line):
-            found |= (tiles & set(_NAME.findall(operands[1]))) - written
+            unwritten |= (tiles & set(_NAME.findall(operands[1]))) - written
             written |= tiles & set(_NAME.findall(operands[2] or ""))
         elif (call := _INSTRUCTION.match(line)) and call[1] != "TASSIGN":
             first, *others = _NAME.findall(call[2]) or [""]
-            found |= (tiles & set([first, *others] if call[1].startswith("TSTORE") else others)) - written
+            unwritten |= (tiles & set([first, *others] if call[1].startswith("TSTORE") else others)) - written
             written |= tiles & {first}
-    return found
+    return unwritten
 
 
 def _counted(lines: Sequence[str]) -> int:

@@ -119,7 +119,7 @@ class Search:
         if (now := time.monotonic()) - self._said > _QUIET_S:  # where no terminal shows the line of progress
             self._said = now
             self.say(f"{self.tried} tried, {self.kept} kept so far; an interrupted search goes on from here")
-        return self.judge.wanted.holds(self.ending(case))
+        return self.judge.target.holds(self.ending(case))
 
     def first(self, attempts: Iterable[Attempt]) -> Case | None:
         """Return the first candidate that is kept; whatever the number of jobs, it is the same one."""
@@ -155,9 +155,9 @@ class Search:
                 yield case
 
 
-def jobs_of(given: int) -> int:
+def jobs_of(jobs: int) -> int:
     """Return how many candidates to compile at once; 0 stands for the number of processors."""
-    return given or os.cpu_count() or 1
+    return jobs or os.cpu_count() or 1
 
 
 # Writes a candidate as an artifact: kernels with the fault, modules and data without it.
@@ -165,22 +165,22 @@ def jobs_of(given: int) -> int:
 
 def write_case(case: Case, root: Path, golden: Sequence[bytes]) -> None:
     """Write it to ``root``; ``golden`` are the contents of its parameters after a run without the fault, if known."""
-    places = [(code.kernel, code.place) for code in case.used]
+    places = [(code.kernel, code.path) for code in case.used]
     write_texts(root, replace(case.frame, program="reduced"), case.orchestration, places, case.external)
     for code in case.used:
-        write_bytes(root / code.place, code.text(faulty=True).encode())
+        write_bytes(root / code.path, code.text(faulty=True).encode())
         unit = case.units.get(code.unit)
         if unit is not None:
             write_bytes(root / unit.where.with_suffix(".pto"), ("\n".join(unit.faulty) + "\n").encode())
             if unit.raw:
                 write_bytes(root / unit.where.with_suffix(".cpp"), unit.raw.encode())
-    known = case.external
+    external = case.external
     if golden:
-        known = [
+        external = [
             replace(one, final=np.frombuffer(content, one.initial.dtype))
             for one, content in zip(case.external, golden, strict=True)
         ]
-    write_data(known, root / "data", golden=bool(golden))
+    write_data(external, root / "data", golden=bool(golden))
 
 
 #: Who finds what a rule begins with, and whether it needs kernels that record what they touch.
@@ -194,11 +194,11 @@ MISMATCHES = ("mismatch", "mismatch-beside-no-numbers", "mismatch-of-no-numbers"
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is kept: ``kind`` is mismatch, crash, hang or the rule of a finding.
+class Target:
+    """The failure that a candidate must keep. ``kind`` is mismatch, crash, hang or the rule of a finding.
 
-    ``name`` is the output of a mismatch, empty for any; ``cause`` is what else the ending has to name: the kind of
-    fault and the kernel, or the kernel of the finding.
+    ``name`` is the output of a mismatch; if it is empty, any output counts. ``cause`` names the kind of fault and the
+    kernel, or the kernel of the finding.
     """
 
     kind: str
@@ -208,11 +208,11 @@ class Wanted:
 
     @property
     def twofold(self) -> bool:
-        """Whether a candidate is also run without the fault."""
+        """Return whether a candidate is also run without the fault."""
         return self.kind in ("mismatch", *ENDS)
 
     def holds(self, ending: str) -> bool:
-        """Whether a candidate that ended so is kept."""
+        """Return whether a candidate with this ending is kept."""
         word, _, rest = ending.partition(" ")
         if self.kind == "mismatch":
             return word in self.mismatches and (not self.name or self.name in rest.split())
@@ -223,7 +223,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class RunLimits:
-    """What a run may take, and by how much outputs may differ."""
+    """The timeout of a run and the tolerances of its outputs."""
 
     timeout_s: float
     rtol: float
@@ -233,10 +233,10 @@ class RunLimits:
 class Judge:
     """Builds and runs candidates. ``built`` may be called for several at once, ``ending`` only for one."""
 
-    def __init__(self, builder: Builder, embedded: Path, scratch: Path, wanted: Wanted, limits: RunLimits) -> None:
+    def __init__(self, builder: Builder, embedded: Path, scratch: Path, target: Target, limits: RunLimits) -> None:
         self.builder, self.embedded, self.scratch = builder, embedded, scratch
-        self.wanted, self.limits = wanted, limits
-        self.checked = FINDERS.get(wanted.kind.partition("/")[0], ("", False))[1]
+        self.target, self.limits = target, limits
+        self.checked = FINDERS.get(target.kind.partition("/")[0], ("", False))[1]
 
     def ahead(self, cases: Sequence[Case]) -> dict[str, str]:
         """Do for several what can be done at once, which is compiling; the endings, by digest, that are known then."""
@@ -253,9 +253,12 @@ class Judge:
         return ""
 
     def ending(self, case: Case) -> str:
-        """How it ends: ``pass``, ``mismatch f g``, ``crash KIND kernel``, a rule and a kernel, ``refused …``."""
+        """Run a case and return its ending.
+
+        That is ``pass``, ``mismatch f g``, ``crash KIND kernel``, a rule and a kernel, or ``refused …``.
+        """
         root = self.scratch / "candidate"
-        if not self.wanted.twofold:
+        if not self.target.twofold:
             shutil.rmtree(root, ignore_errors=True)
             write_case(case, root, [])
         return self.ending_of(candidate_of(case), root)
@@ -266,25 +269,25 @@ class Judge:
             libraries = self._libraries(candidate)
         except Refused as refused:
             return f"refused {refused}"
-        if not self.wanted.twofold:
+        if not self.target.twofold:
             return self._finding(candidate, libraries, root)
         same = all(kernel.faulty == kernel.clean for kernel in candidate.kernels)
         run = partial(self._run, candidate, libraries)
-        needed = not same or self.wanted.kind == "mismatch"
+        needed = not same or self.target.kind == "mismatch"
         clean = partial(run, faulty=False) if needed else None
         return ended(candidate.arguments, self.limits, partial(run, faulty=True), clean)
 
     def outputs(self, case: Case, *, faulty: bool) -> list[bytes]:
-        """What the parameters hold after a run. Raises RunFault and Refused."""
+        """Run a case and return the contents of its parameters. Raises RunFault and Refused."""
         candidate = candidate_of(case)
         return self._run(candidate, self._libraries(candidate), faulty=faulty)
 
     def _libraries(self, candidate: Candidate) -> Mapping[tuple[str, str], Path]:
-        wanted = [("orchestration", candidate.orchestration)]
+        sources = [("orchestration", candidate.orchestration)]
         for kernel in candidate.kernels:
-            wanted += [(kernel.core_type, kernel.faulty)]
-            wanted += [(kernel.core_type, kernel.clean)] if self.wanted.twofold else []
-        return self.builder.build(wanted, checked=self.checked)
+            sources += [(kernel.core_type, kernel.faulty)]
+            sources += [(kernel.core_type, kernel.clean)] if self.target.twofold else []
+        return self.builder.build(sources, checked=self.checked)
 
     def _run(self, candidate: Candidate, libraries: Mapping[tuple[str, str], Path], *, faulty: bool) -> list[bytes]:
         kernels = tuple(
@@ -298,7 +301,7 @@ class Judge:
         )
         options: dict[str, SettingValue] = {
             "seed": 0,
-            "serial": self.wanted.kind == "mismatch",
+            "serial": self.target.kind == "mismatch",
             "output_dir": str(self.scratch / "records"),
         }
         job = Job(
@@ -323,15 +326,15 @@ class Judge:
         except ArtifactError as error:
             return f"refused {error}"
         write_bytes(out / "interface.json", encode_interface(signed.interface))
-        place = out / "check" if self.checked else out
+        binaries = out / "check" if self.checked else out
         for kernel in candidate.kernels:
-            _link(place / f"{kernel.binary}.so", libraries[kernel.core_type, kernel.faulty])
+            _link(binaries / f"{kernel.binary}.so", libraries[kernel.core_type, kernel.faulty])
         entry = signed.interface.orchestration
-        _link(place / f"{entry.binary}.so", libraries["orchestration", candidate.orchestration])
-        return self._ask(root, out, place)
+        _link(binaries / f"{entry.binary}.so", libraries["orchestration", candidate.orchestration])
+        return self._ask(root, out, binaries)
 
     def _ask(self, root: Path, out: Path, binaries: Path) -> str:
-        tool = FINDERS[self.wanted.kind.partition("/")[0]][0]
+        tool = FINDERS[self.target.kind.partition("/")[0]][0]
         report = self.scratch / "findings.json"
         report.unlink(missing_ok=True)
         words = [*own_tool(f"pypto_build.diagnose.{tool}"), str(root), "--build-dir", str(out), "--embedded"]
@@ -340,9 +343,9 @@ class Judge:
         run = run_own(words)
         if not report.is_file():
             return f"unknown {(run.stderr.strip().splitlines() or ['no report'])[-1]}"
-        found = [one for one in read_report(report).findings if one.rule == self.wanted.kind]
-        named = [f"{one.rule} {one.kernel}".strip() for one in found]
-        return next((one for one in named if self.wanted.holds(one)), named[0] if named else "pass")
+        findings = [one for one in read_report(report).findings if one.rule == self.target.kind]
+        named = [f"{one.rule} {one.kernel}".strip() for one in findings]
+        return next((one for one in named if self.target.holds(one)), named[0] if named else "pass")
 
 
 def ended(
@@ -351,7 +354,7 @@ def ended(
     faulty: Callable[[], list[bytes]],
     clean: Callable[[], list[bytes]] | None,
 ) -> str:
-    """How a run with the fault ends, where it matters beside one without it."""
+    """Return how a run with the fault ends. With ``clean``, its outputs are compared with those of a run without it."""
     right: list[bytes] = []
     if clean:
         try:
@@ -367,7 +370,10 @@ def ended(
 
 
 def contents_after(job: Job, arguments: Sequence[Passed], timeout_s: float) -> list[bytes]:
-    """What the parameters hold after a run. Raises RunFault, also where a kernel wrote outside of them."""
+    """Run a job and return the contents of its parameters.
+
+    Raises RunFault, also if a kernel wrote outside of them.
+    """
     tensors = tuple(
         TensorArg(one.name, one.direction, one.dtype, one.shape, None if one.direction == "OUT" else one.initial)
         for one in arguments
@@ -389,7 +395,7 @@ def contents_after(job: Job, arguments: Sequence[Passed], timeout_s: float) -> l
 
 
 def differ(one: Passed, faulty: bytes, clean: bytes, limits: RunLimits) -> str:
-    """How two contents of a parameter differ, as one of MISMATCHES; empty where they do not."""
+    """Return one of MISMATCHES for two contents of a parameter, or an empty text if they agree."""
     if one.direction == "IN" or faulty == clean:
         return ""
     a, e = (np.frombuffer(side, STORAGE[one.dtype]) for side in (faulty, clean))
@@ -406,12 +412,12 @@ def differ(one: Passed, faulty: bytes, clean: bytes, limits: RunLimits) -> str:
     return beside if (mask & ~np.isfinite(right)).any() else best
 
 
-def compared(found: Mapping[str, str]) -> str:
+def compared(kinds: Mapping[str, str]) -> str:
     """`mismatch f g`, or pass: an ending, from how each of the parameters differs."""
-    wrong = [name for name, how in found.items() if how]
+    wrong = [name for name, how in kinds.items() if how]
     if not wrong:
         return "pass"
-    return f"{max((found[name] for name in wrong), key=MISMATCHES.index)} {' '.join(wrong)}"
+    return f"{max((kinds[name] for name in wrong), key=MISMATCHES.index)} {' '.join(wrong)}"
 
 
 def described(fault: RunFault) -> str:

@@ -20,7 +20,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import read_bytes, write_bytes
 from pypto_build.diagnose.reduce.build import Builder
 from pypto_build.diagnose.reduce.case import Candidate, Case, candidate_of
-from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Wanted, write_case
+from pypto_build.diagnose.reduce.judge import Judge, RunLimits, Target, write_case
 from pypto_build.facts.jobs import FarmJob, FarmResult
 from pypto_build.farm.session import FarmSession
 
@@ -29,7 +29,7 @@ _MODULE = "pypto_build.diagnose.reduce.remote"
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """How candidates are compiled: what `Builder` is given."""
+    """The options of `Builder`: how candidates are compiled."""
 
     platform: str
     kernel_flags: str
@@ -40,49 +40,49 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """What a worker gets: a candidate, how to compile it, and what would be an ending that is kept."""
+    """A request to a worker: a candidate, the options to compile it, and the ending that is kept."""
 
     candidate: Candidate
     settings: Settings
     runtime: str
-    wanted: Wanted
+    target: Target
     limits: RunLimits
 
 
 class FarmJudge(Judge):
     """A judge whose candidates end on a farm; what the last of them computes is computed here."""
 
-    def __init__(self, judge: Judge, session: FarmSession, given: argparse.Namespace, runtime: str) -> None:
-        super().__init__(judge.builder, judge.embedded, judge.scratch, judge.wanted, judge.limits)
+    def __init__(self, judge: Judge, session: FarmSession, options: argparse.Namespace, runtime: str) -> None:
+        super().__init__(judge.builder, judge.embedded, judge.scratch, judge.target, judge.limits)
         self._session, self._runtime = session, runtime
-        self._settings = Settings(given.platform, given.kernel_flags, given.cxx, given.arch, given.numerics)
+        self._settings = Settings(options.platform, options.kernel_flags, options.cxx, options.arch, options.numerics)
 
     def ahead(self, cases: Sequence[Case]) -> dict[str, str]:
         """The endings, by digest, up to the first that is kept."""
-        place = self.scratch / "sent"
-        shutil.rmtree(place, ignore_errors=True)
-        jobs = [self._sent(case, place / str(number)) for number, case in enumerate(cases)]
-        found: dict[str, str] = {}
+        directory = self.scratch / "sent"
+        shutil.rmtree(directory, ignore_errors=True)
+        jobs = [self._sent(case, directory / str(number)) for number, case in enumerate(cases)]
+        endings: dict[str, str] = {}
         results = self._session.results(jobs)
         for result in results:
-            found[cases[int(result.label)].digest] = _ending(result)
-            known = [found.get(case.digest) for case in cases]
-            before = known[: known.index(None)] if None in known else known
-            if any(ending is not None and self.wanted.holds(ending) for ending in before):
+            endings[cases[int(result.label)].digest] = _ending(result)
+            in_order = [endings.get(case.digest) for case in cases]
+            before = in_order[: in_order.index(None)] if None in in_order else in_order
+            if any(ending is not None and self.target.holds(ending) for ending in before):
                 results.close()
                 break
-        return found
+        return endings
 
     def ending(self, case: Case) -> str:
-        """How one ends."""
+        """Return how one case ends."""
         return self.ahead([case])[case.digest]
 
     def _sent(self, case: Case, root: Path) -> FarmJob:
-        sent = Sent(candidate_of(case), self._settings, self._runtime, self.wanted, self.limits)
+        sent = Sent(candidate_of(case), self._settings, self._runtime, self.target, self.limits)
         write_bytes(root / _SENT, msgspec.msgpack.encode(sent))
         (root / _EMBEDDED).mkdir()
         (root / _EMBEDDED / self.embedded.name).symlink_to(self.embedded.resolve())
-        if not self.wanted.twofold:
+        if not self.target.twofold:
             write_case(case, root / _ARTIFACT, [])
         return FarmJob(root.name, str(root), module=_MODULE, returns=(_ENDING,))
 
@@ -91,27 +91,27 @@ def _ending(result: FarmResult) -> str:
     if _ENDING in result.files:
         return result.files[_ENDING].decode()
     lines = [line for line in result.log.splitlines() if line.strip()]
-    said = lines[-1] if lines else f"ended with status {result.status}"
-    raise ArtifactError("SCHEDULER=", f"a candidate could not be judged there: {said}")
+    last_line = lines[-1] if lines else f"ended with status {result.status}"
+    raise ArtifactError("SCHEDULER=", f"a worker could not judge a candidate: {last_line}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """What a worker runs."""
+    """Judge one candidate on a worker of the farm."""
     parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}", description="how a candidate ends")
     parser.add_argument("root", type=Path)
     parser.add_argument("--scratch", type=Path, required=True)
-    given = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     try:
-        sent = msgspec.msgpack.decode(read_bytes(given.root / _SENT), type=Sent)
-        (embedded,) = (given.root / _EMBEDDED).iterdir()
+        sent = msgspec.msgpack.decode(read_bytes(options.root / _SENT), type=Sent)
+        (embedded,) = (options.root / _EMBEDDED).iterdir()
     except (OSError, ValueError) as error:  # msgspec's are ValueErrors
-        print(f"reduce: {given.root}: is no candidate: {error}", file=sys.stderr)
+        print(f"reduce: {options.root}: is not a candidate: {error}", file=sys.stderr)
         return 2
     builder = Builder(
-        given.scratch / "built", argparse.Namespace(**msgspec.structs.asdict(sent.settings)), sent.runtime
+        options.scratch / "built", argparse.Namespace(**msgspec.structs.asdict(sent.settings)), sent.runtime
     )
-    judge = Judge(builder, embedded, Path.cwd() / "judging", sent.wanted, sent.limits)
-    write_bytes(Path(_ENDING), judge.ending_of(sent.candidate, given.root / _ARTIFACT).encode())
+    judge = Judge(builder, embedded, Path.cwd() / "judging", sent.target, sent.limits)
+    write_bytes(Path(_ENDING), judge.ending_of(sent.candidate, options.root / _ARTIFACT).encode())
     return 0
 
 

@@ -1,7 +1,7 @@
-"""What is tried, from the coarse to the fine. Every function yields attempts, of which the first that is kept counts.
+"""Smaller candidates, from the coarse to the fine. Every function yields attempts, and the first that is kept counts.
 
-All of it works on texts: a number that is the size of a tensor is replaced wherever it stands, an operation is a line.
-What that breaks is refused by the checks of modules, by the compiler, or ends otherwise.
+All attempts are edits of texts. The size of a tensor is replaced in all lines, and an operation is one line. The check
+of modules or the compiler refuses a broken candidate, or it ends in another way.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def sizes(case: Case) -> Iterator[Attempt]:
 
 def _numbers(case: Case) -> set[int]:
     """Sizes: extents of tensors, and what modules have as dimensions."""
-    found = {extent for one in case.external for extent in one.shape}
+    numbers = {extent for one in case.external for extent in one.shape}
     for _, lines in _modules(case):
         for line in lines:
-            found |= {int(match[1] or match[3]) for match in _DIMENSION.finditer(line)}
+            numbers |= {int(match[1] or match[3]) for match in _DIMENSION.finditer(line)}
     for code in case.by_hand:
-        found |= {int(size) for line in code.clean for match in _TILE.finditer(line) for size in match.groups()}
-    return {number for number in found if number > 1}
+        numbers |= {int(size) for line in code.clean for match in _TILE.finditer(line) for size in match.groups()}
+    return {number for number in numbers if number > 1}
 
 
 def resized(case: Case, number: int, smaller: int, corner: int) -> Case:
@@ -92,9 +92,9 @@ def resized(case: Case, number: int, smaller: int, corner: int) -> Case:
 
     Raises Invalid.
     """
-    known = _numbers(case)
+    sizes = _numbers(case)
     changes = {number: smaller, number * number: smaller * smaller}
-    changes |= {number * other: smaller * other for other in known if other != number and number * other not in known}
+    changes |= {number * other: smaller * other for other in sizes if other != number and number * other not in sizes}
     renumbered = case
     for name in sorted(case.modules):
         lines = [_substituted(line, changes) for line in case.units[name].clean]
@@ -170,7 +170,7 @@ def _view(view: TensorArgument, one: Parameter, shape: tuple[int, ...], changes:
     extents = tuple(changes.get(extent, extent) for extent in view.shape)
     reach = offset + sum((n - 1) * s for n, s in zip(extents, strides, strict=True))
     if 0 not in extents and reach >= int(np.prod(shape, dtype=np.int64)):
-        raise Invalid("a view has no place in its tensor")
+        raise Invalid("a view does not fit into its tensor")
     return view._replace(offset=offset, shape=extents, strides=tuple(strides))
 
 
@@ -181,13 +181,13 @@ def loops(case: Case) -> Iterator[Attempt]:
     """Loops of one turn, and such loops without the loop."""
     for name, lines in _modules(case):
         for at, line in enumerate(lines):
-            found = _LOOP.search(line)
-            if found and found["last"] != found["step"] and _is_zero(lines, found["first"]):
-                once = f"{line[: found.start('last')]}{found['step']}{line[found.end('last') :]}"
+            match = _LOOP.search(line)
+            if match and match["last"] != match["step"] and _is_zero(lines, match["first"]):
+                once = f"{line[: match.start('last')]}{match['step']}{line[match.end('last') :]}"
                 yield partial(case.with_module, name, [*lines[:at], once, *lines[at + 1 :]])
-            if found and (end := _closing(lines, at)) is not None:
-                index = re.compile(rf"{re.escape(found[1])}(?![\w$.-])")
-                body = [index.sub(found["first"], one) for one in lines[at + 1 : end]]
+            if match and (end := _closing(lines, at)) is not None:
+                index = re.compile(rf"{re.escape(match[1])}(?![\w$.-])")
+                body = [index.sub(match["first"], one) for one in lines[at + 1 : end]]
                 yield partial(_tidied, case, name, [*lines[:at], *body, *lines[end + 1 :]])
 
 
@@ -222,9 +222,9 @@ def operations(case: Case) -> Iterator[Attempt]:
 def _bypassed(case: Case, name: str, lines: Sequence[str]) -> Iterator[Attempt]:
     """An operation's first operand in place of its result."""
     for at in range(len(lines) - 1, -1, -1):
-        found = _IN_OUT.search(lines[at])
-        if found and found[2].startswith(found[4].strip()) and found[1] != found[3]:
-            result, operand = re.compile(rf"{re.escape(found[3])}(?![\w$.-])"), found[1]
+        match = _IN_OUT.search(lines[at])
+        if match and match[2].startswith(match[4].strip()) and match[1] != match[3]:
+            result, operand = re.compile(rf"{re.escape(match[3])}(?![\w$.-])"), match[1]
             later = [result.sub(operand, line) for line in lines[at + 1 :]]
             yield partial(_tidied, case, name, [*lines[:at], *later])
 
@@ -241,7 +241,7 @@ def _tidied(case: Case, name: str, lines: Sequence[str]) -> Case:
         counts = Counter(value for line in left for value in _VALUE.findall(line))
         unused = [
             at for at, line in enumerate(left)
-            if (found := _DEFINES.match(line)) and counts[found[1]] == 1 and not line.rstrip().endswith("{")
+            if (match := _DEFINES.match(line)) and counts[match[1]] == 1 and not line.rstrip().endswith("{")
         ]  # fmt: skip
         if not unused:
             return case.with_module(name, left)
@@ -285,11 +285,11 @@ def _plainer(one: Parameter) -> list[np.ndarray[Any, Any]]:
     if not one.initial.any():
         return []
     kind = np.dtype(STORAGE[one.dtype])
-    found = [np.zeros_like(one.initial)]
+    contents = [np.zeros_like(one.initial)]
     if (values == 1).all() or not is_float(one.dtype) or kind.kind != "f":
-        return found
-    found.append(np.ones(len(values), kind).view(one.initial.dtype))
+        return contents
+    contents.append(np.ones(len(values), kind).view(one.initial.dtype))
     whole = np.nan_to_num(np.clip(np.round(values), -4, 4))
     if not np.array_equal(whole, values):
-        found.append(whole.astype(kind).view(one.initial.dtype))
-    return found
+        contents.append(whole.astype(kind).view(one.initial.dtype))
+    return contents

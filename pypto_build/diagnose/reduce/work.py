@@ -48,7 +48,7 @@ from pypto_build.diagnose.reduce.judge import (
     Judge,
     RunLimits,
     Search,
-    Wanted,
+    Target,
     contents_after,
     described,
     ended,
@@ -99,7 +99,7 @@ class Sources:
     def _code(self, kernel: Kernel) -> KernelCode:
         root = self.artifact.root
         inside = kernel.source.is_relative_to(root)
-        place = kernel.source.relative_to(root) if inside else Path("kernels", kernel.core_type, f"{kernel.name}.cpp")
+        path = kernel.source.relative_to(root) if inside else Path("kernels", kernel.core_type, f"{kernel.name}.cpp")
         text = _read(kernel.source)
         good = text if self.good is None else _read(self._counterpart(kernel).source)
         unit = self._unit(kernel, text)
@@ -107,20 +107,20 @@ class Sources:
             faulty, clean = body_in(text).splitlines(), body_in(good).splitlines()
         except PtoError:
             return KernelCode(
-                kernel, place, "", good, text, tuple(good.splitlines()), tuple(text.splitlines()), sliced=False
+                kernel, path, "", good, text, tuple(good.splitlines()), tuple(text.splitlines()), sliced=False
             )
         if self.good is None and unit:
             clean = self._made_of(unit, faulty)
-        return KernelCode(kernel, place, unit, good, text, tuple(clean), tuple(faulty))
+        return KernelCode(kernel, path, unit, good, text, tuple(clean), tuple(faulty))
 
     def _counterpart(self, kernel: Kernel) -> Kernel:
         assert self.good is not None
-        found = next((one for one in self.good.kernels if one.name == kernel.name), None)
-        if found is None:
+        counterpart = next((one for one in self.good.kernels if one.name == kernel.name), None)
+        if counterpart is None:
             raise ArtifactError(
                 f"AGAINST={self.good.root}", f"has no kernel '{kernel.name}'", "name an artifact of the same program"
             )
-        return found
+        return counterpart
 
     def _unit(self, kernel: Kernel, text: str) -> str:
         """The module that a kernel was made from, by its path in the artifact; empty where there is none."""
@@ -155,50 +155,51 @@ def _read(path: Path) -> str:
     return path.read_text("utf-8", "replace")
 
 
-def wanted_of(keep: str) -> Wanted:
+def target_of(keep: str) -> Target:
     """Parse KEEP=. Raises a usage error for text that names nothing to keep."""
     kind, _, name = keep.partition(":")
     if kind == "mismatch":
-        return Wanted(kind, name)
+        return Target(kind, name)
     if kind in ENDS and not name:
-        return Wanted(kind)
+        return Target(kind)
     if keep.partition("/")[0] in FINDERS and "/" in keep:
-        return Wanted(keep)
+        return Target(keep)
     rules = ", ".join(f"{tool}/…" for tool in FINDERS)
     raise ArtifactError(
         f"KEEP={keep}",
-        "is nothing to keep",
+        "is not a failure to keep",
         f"give mismatch:OUTPUT, {', '.join((*ENDS, *BEFORE_A_RUN))}, or a rule: {rules}",
     )
 
 
-def confirmed(request: Request, wanted: Wanted) -> tuple[Wanted, Verdict]:
+def confirmed(request: Request, target: Target) -> tuple[Target, Verdict]:
     """Replay once; what has to stay, as exactly as the replay tells. Raises ArtifactError where it ends otherwise."""
     verdict = replay(request, write=None)
     ended = f"the replay ends with {verdict.status}"
-    if wanted.kind == "mismatch":
+    if target.kind == "mismatch":
         wrong = [output.name for output in verdict.outputs if output.status == "mismatch"]
-        if not wrong or (wanted.name and wanted.name not in wrong):
-            says = f"the outputs that differ are {', '.join(wrong)}" if wrong else ended
-            raise ArtifactError(f"KEEP=mismatch:{wanted.name}".rstrip(":"), says, "name what is wrong")
-    elif wanted.kind in ENDS:
+        if not wrong or (target.name and target.name not in wrong):
+            listed = ", ".join(f"'{one}'" for one in wrong)
+            says = f"the replay differs in {listed}" if wrong else ended
+            raise ArtifactError(f"KEEP=mismatch:{target.name}".rstrip(":"), says, "name what is wrong")
+    elif target.kind in ENDS:
         if verdict.error is None or verdict.status not in ("hang", "runtime_error"):
-            raise ArtifactError(f"KEEP={wanted.kind}", ended, "name what is wrong")
+            raise ArtifactError(f"KEEP={target.kind}", ended, "name what is wrong")
         ending = described(RunFault(verdict.status, verdict.error))
         word, _, cause = ending.partition(" ")
-        if word != wanted.kind:
-            raise ArtifactError(f"KEEP={wanted.kind}", f"the replay ends with a {word}", f"KEEP={word}")
-        return replace(wanted, cause=cause), verdict
-    return wanted, verdict
+        if word != target.kind:
+            raise ArtifactError(f"KEEP={target.kind}", f"the replay ends with a {word}", f"KEEP={word}")
+        return replace(target, cause=cause), verdict
+    return target, verdict
 
 
 @dataclass
 class Beginning:
-    """What the search starts from."""
+    """The start of the search: the run, its artifact and the failure to keep."""
 
     launch: Launch
     artifact: Artifact
-    wanted: Wanted
+    target: Target
     verdict: Verdict
     against: Path | None
     scratch: Path
@@ -240,9 +241,9 @@ class Beginning:
             self.graph = None
             last = number == len(choices) - 1
             ways = [] if last and len(choices) == 1 else [partial(self.case, recording, [t]) for t in recording.tasks]
-            found = search.first(ways)
-            if found is not None:
-                return found
+            case = search.first(ways)
+            if case is not None:
+                return case
             if last:
                 return self._several(search, recording)
         return None
@@ -250,10 +251,10 @@ class Beginning:
     def _choices(self) -> list[Choice]:
         """The tasks that are recorded: the likely ones, then all."""
         every = Choice(((0, None),), label="all")
-        if self.wanted.kind == "mismatch":
+        if self.target.kind == "mismatch":
             return [*(Choice(kernel=name, label=name) for name in self.faulty), every]
         number = self.verdict.error.task if self.verdict.error else None
-        if self.wanted.kind in ENDS and number is not None and str(number).partition(" ")[0].isdecimal():
+        if self.target.kind in ENDS and number is not None and str(number).partition(" ")[0].isdecimal():
             at = int(str(number).partition(" ")[0])
             return [of_numbers([at], "fault"), Choice(((0, at),), label="until")]
         return [every, every]
@@ -269,9 +270,9 @@ class Beginning:
             left = [
                 [*tasks[:start], *tasks[start + size :]] for start in range(0, len(tasks), size) if len(tasks) > size
             ]
-            found = search.first(partial(self.case, recording, one) for one in left)
-            if found is not None:
-                case, tasks = found, list(found.tasks)
+            smaller = search.first(partial(self.case, recording, one) for one in left)
+            if smaller is not None:
+                case, tasks = smaller, list(smaller.tasks)
                 size = min(size, max(1, len(tasks) // 2))
             elif size == 1:
                 return case
@@ -306,14 +307,14 @@ class Orchestrations:
     def __init__(self, one: Reduction, launch: Launch, limits: RunLimits, faulty: str, clean: str | None) -> None:
         self.one, self.launch, self.faulty, self.clean = one, launch, faulty, clean
         self.limits = replace(limits, timeout_s=min(limits.timeout_s, _TIMEOUT_S))
-        self.builder = Builder(one.scratch / "built", one.given, one.artifact.runtime)
+        self.builder = Builder(one.scratch / "built", one.options, one.artifact.runtime)
         self.arguments = [
             Passed(tensor.name, tensor.direction, tensor.dtype, tuple(tensor.shape), bytes(tensor.initial or b""))
             for tensor in launch.binding.tensors
         ]
 
     def with_fault(self, text: str) -> str:
-        """What the faulty orchestration has become where the right one has become ``text``. Raises FaultLost."""
+        """Return the faulty orchestration after the edits that turn the right one into ``text``. Raises FaultLost."""
         if self.clean is None:
             return text
         return "\n".join(carry(self.clean.splitlines(), self.faulty.splitlines(), text.splitlines())) + "\n"
@@ -326,7 +327,7 @@ class Orchestrations:
                 self._library(text)
 
     def ending(self, text: str) -> str:
-        """How a candidate ends: the fault, or which outputs differ."""
+        """Return how a candidate ends: the fault, or the outputs that differ."""
         try:
             faulty = self._library(self.with_fault(text))
             clean = None if self.clean is None else self._library(text)
@@ -338,14 +339,14 @@ class Orchestrations:
         return ended(self.arguments, self.limits, partial(self.contents, faulty), run)
 
     def outputs(self, text: str) -> list[bytes]:
-        """What the parameters hold after a run of a text."""
+        """Run a text and return the contents of the parameters."""
         return self.contents(self._library(text))
 
     def _library(self, text: str) -> Path:
         return self.builder.build([(ORCHESTRATION, text)])[ORCHESTRATION, text]
 
     def contents(self, library: Path) -> list[bytes]:
-        """What the parameters hold after a run of what is compiled. Raises RunFault."""
+        """Run a library and return the contents of the parameters. Raises RunFault."""
         interface, launch = self.launch.interface, self.launch
         kernels = tuple(
             KernelBinary(kernel.func_id, kernel.name, kernel.core_type, launch.library(kernel.core_type, kernel.name))
@@ -366,18 +367,21 @@ class Orchestrations:
 
 
 def reduce_orchestration(one: Reduction, launch: Launch, limits: RunLimits, clean: str | None) -> Path | None:
-    """The artifact with the shortest orchestration that ends in the same fault, or has outputs that differ from those
-    of the right one, ``clean``, reduced in the same way; None where it does not show."""
+    """Write the artifact with the shortest orchestration that still fails, and return its directory.
+
+    Without ``clean`` it ends in the same fault. With it, the right orchestration is reduced along, and the outputs of
+    the two differ. Returns None if the failure does not show.
+    """
     source = one.artifact.orchestration.source
     faulty = source.read_text("utf-8", "replace")
     runs = Orchestrations(one, launch, limits, faulty, clean)
     text = faulty if clean is None else clean
-    wanted = runs.ending(text)
-    word = wanted.partition(" ")[0]
+    target = runs.ending(text)
+    word = target.partition(" ")[0]
     if word not in (("crash", "hang") if clean is None else MISMATCHES):
         return None
-    one.say(f"orchestration: {wanted}")
-    search = one.search(runs.ending, wanted, faulty, runs.compiled)
+    one.say(f"orchestration: {target}")
+    search = one.search(runs.ending, target, faulty, runs.compiled)
     short = one.shortest(search, text, fewer_lines, "lines")
     golden = runs.outputs(short) if clean is not None else []
     with one.result() as root:
@@ -390,12 +394,12 @@ def _write(runs: Orchestrations, root: Path, text: str, golden: list[bytes]) -> 
     artifact = runs.one.artifact
     copy_artifact(artifact, root)
     if not artifact.orchestration.source.is_relative_to(artifact.root):
-        raise ArtifactError(artifact.orchestration.source, "lies outside of the artifact", "copy it there")
+        raise ArtifactError(artifact.orchestration.source, "lies outside of the artifact", "copy it into the artifact")
     write_bytes(root / artifact.orchestration.source.relative_to(artifact.root), text.encode())
     for kernel in artifact.kernels:  # with the bodies of edited modules
-        place = Path("kernels", kernel.core_type, f"{kernel.source.stem}.cpp")
-        if not kernel.source.is_relative_to(artifact.root) and (root / place).is_file():
-            shutil.copyfile(kernel.source, root / place)
+        path = Path("kernels", kernel.core_type, f"{kernel.source.stem}.cpp")
+        if not kernel.source.is_relative_to(artifact.root) and (root / path).is_file():
+            shutil.copyfile(kernel.source, root / path)
     for one, content in zip(runs.arguments, golden, strict=False):
         if one.direction != "IN":
             write_pt(root / "data" / "out" / f"{one.name}.pt", one.dtype, one.shape, content)
@@ -413,67 +417,67 @@ _STEPS: tuple[tuple[str, Callable[[Case], Iterable[Attempt]]], ...] = (
 )
 
 
-def reduce(given: argparse.Namespace) -> int:
-    """What ``given`` asks for; returns the exit status. Raises ArtifactError and RunFault."""
+def reduce(options: argparse.Namespace) -> int:
+    """Reduce the failure that ``options`` name and return the exit status. Raises ArtifactError and RunFault."""
     with ExitStack() as stack:
-        session = session_of(given)
-        return _reduce(given, stack.enter_context(session) if session else None)
+        session = session_of(options)
+        return _reduce(options, stack.enter_context(session) if session else None)
 
 
-def _reduce(given: argparse.Namespace, session: FarmSession | None) -> int:
-    artifact, _ = as_built(load_artifact(given.artifact), given.build_dir)
-    where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
+def _reduce(options: argparse.Namespace, session: FarmSession | None) -> int:
+    artifact, _ = as_built(load_artifact(options.artifact), options.build_dir)
+    where = options.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
     root = Path(os.path.abspath(where)) / f"{artifact.name.replace('.', '_')}_reduced"
     require_own(root)
-    if given.cvise:
+    if options.cvise:
         require_cvise()
-    before, _, name = given.keep.partition(":")
+    before, _, name = options.keep.partition(":")
     if before in BEFORE_A_RUN:
-        one = reduction(given, artifact, root, _say)
+        one = reduction(options, artifact, root, _say)
         return reduce_golden_error(one) if before == GOLDEN_ERROR else reduce_build_error(one, name)
-    wanted = wanted_of(given.keep)
-    directory = scratch_of(given)
-    request = replace(request_of(given, directory / "replay"), rtol=given.rtol, atol=given.atol)
-    wanted, verdict = confirmed(request, wanted)
-    rtol, atol = tolerances(given.artifact, given.rtol, given.atol)
-    built = given.artifact, given.build_dir, given.embedded, given.platform
-    launch = open_launch(*built, given.data, given.seed, given.binaries, given.numerics)
-    begin = Beginning(launch, artifact, wanted, verdict, given.against, directory, given.timeout)
-    limits = RunLimits(given.timeout, rtol, atol)
-    apart = wanted.kind in ENDS and verdict.error is not None and not verdict.error.kernel  # no kernel has a part in it
-    if apart and (found := reduce_orchestration(reduction(given, artifact, root, _say), launch, limits, None)):
-        return _ended(given, found)
-    if wanted.kind == "mismatch" and not begin.faulty:
-        begin = _against_program(begin, given, artifact)
+    target = target_of(options.keep)
+    directory = scratch_of(options)
+    request = replace(request_of(options, directory / "replay"), rtol=options.rtol, atol=options.atol)
+    target, verdict = confirmed(request, target)
+    rtol, atol = tolerances(options.artifact, options.rtol, options.atol)
+    built = options.artifact, options.build_dir, options.embedded, options.platform
+    launch = open_launch(*built, options.data, options.seed, options.binaries, options.numerics)
+    begin = Beginning(launch, artifact, target, verdict, options.against, directory, options.timeout)
+    limits = RunLimits(options.timeout, rtol, atol)
+    apart = target.kind in ENDS and verdict.error is not None and not verdict.error.kernel  # no kernel has a part in it
+    if apart and (smallest := reduce_orchestration(reduction(options, artifact, root, _say), launch, limits, None)):
+        return _ended(options, smallest)
+    if target.kind == "mismatch" and not begin.faulty:
+        begin = _against_program(begin, options, artifact)
         if not begin.faulty:
             right = load_artifact(begin.against or artifact.root).orchestration.source.read_text("utf-8", "replace")
-            one = reduction(given, artifact, root, _say)
-            if found := reduce_orchestration(one, launch, limits, right):
-                return _ended(given, found)
-            raise _no_place(given)
-    builder = Builder(directory / "built", given, artifact.runtime)
+            one = reduction(options, artifact, root, _say)
+            if smallest := reduce_orchestration(one, launch, limits, right):
+                return _ended(options, smallest)
+            raise _no_place(options)
+    builder = Builder(directory / "built", options, artifact.runtime)
     # Within few tasks any output may differ: the fault is told by what differs between the two versions alone.
-    judge = Judge(builder, given.embedded, directory, replace(wanted, name=""), limits)
+    judge = Judge(builder, options.embedded, directory, replace(target, name=""), limits)
     if session:
-        judge = FarmJudge(judge, session, given, artifact.runtime)
-    log = known_log(directory, _question(given, wanted), artifact.sources, _say)
-    search = Search(judge, log, session.workers if session else jobs_of(given.jobs), _say)
+        judge = FarmJudge(judge, session, options, artifact.runtime)
+    log = known_log(directory, _question(options, target), artifact.sources, _say)
+    search = Search(judge, log, session.workers if session else jobs_of(options.jobs), _say)
     case = begin.first(search)
     if case is None:
         _say(f"no task shows it by itself, nor all of them with the data of this run ({search.tried} tried)")
         return 1
     word = search.ending(case).partition(" ")[0]
     if word in MISMATCHES:
-        judge.wanted = replace(judge.wanted, mismatches=MISMATCHES[: MISMATCHES.index(word) + 1])
+        judge.target = replace(judge.target, mismatches=MISMATCHES[: MISMATCHES.index(word) + 1])
     _say(f"tasks: {begin.verdict.tasks or 'all'} -> {case.summary()}: {', '.join(task.title for task in case.tasks)}")
     case = _shrunk(search, _by_module(search, case))
-    case = polished(search, case) if given.cvise else case
-    return _finish(given, root, case, judge, search)
+    case = polished(search, case) if options.cvise else case
+    return _finish(options, root, case, judge, search)
 
 
-def _against_program(begin: Beginning, given: argparse.Namespace, artifact: Artifact) -> Beginning:
-    """Where every kernel is what its module says: compare with what the program says."""
-    good = None if given.against else good_artifact(artifact.root, given.platform, begin.scratch)
+def _against_program(begin: Beginning, options: argparse.Namespace, artifact: Artifact) -> Beginning:
+    """Return the start of a search against the program, for kernels that all agree with their modules."""
+    good = None if options.against else good_artifact(artifact.root, options.platform, begin.scratch)
     if good is not None:
         again = replace(begin, against=good)
         if again.faulty:
@@ -484,7 +488,7 @@ def _against_program(begin: Beginning, given: argparse.Namespace, artifact: Arti
     if _code(right) != _code(artifact.orchestration.source):
         _say("the kernels are right: reducing the orchestration, along with the right one")
         return begin
-    raise _no_place(given)
+    raise _no_place(options)
 
 
 def _code(source: Path) -> list[str]:
@@ -493,21 +497,21 @@ def _code(source: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def _no_place(given: argparse.Namespace) -> ArtifactError:
-    what = "every kernel is what its module says" if not given.against else "has the same kernels"
+def _no_place(options: argparse.Namespace) -> ArtifactError:
+    what = "every kernel agrees with its module" if not options.against else "has the same kernels"
     return ArtifactError(
-        f"AGAINST={given.against or ''}",
+        f"AGAINST={options.against or ''}",
         f"{what}: the fault is in a module, the orchestration or the golden",
         "name an artifact of the same program whose kernels are right, or begin with 'scons diverge'",
     )
 
 
-def _ended(given: argparse.Namespace, root: Path, found: str = "") -> int:
-    """Replay an artifact as anybody would, and pack it; ``found`` is what else is said of it."""
-    verdict, pack = packed(given, root)
+def _ended(options: argparse.Namespace, root: Path, remark: str = "") -> int:
+    """Replay an artifact as anybody would, and pack it; ``remark`` is what else is said of it."""
+    verdict, pack = packed(options, root)
     short = os.path.relpath(root)
     _say(
-        f"{short}: replayed, it ends with {verdict}{found}",
+        f"{short}: replayed, it ends with {verdict}{remark}",
         f"scons replay JIT={shlex.quote(short)}; to send: {pack or 'not packed'}",
     )
     return 0
@@ -537,10 +541,10 @@ def _shrunk(search: Search, case: Case) -> Case:
             return case
 
 
-def _finish(given: argparse.Namespace, root: Path, case: Case, judge: Judge, search: Search) -> int:
+def _finish(options: argparse.Namespace, root: Path, case: Case, judge: Judge, search: Search) -> int:
     """Write the artifact, replay and pack it."""
-    golden = judge.outputs(case, faulty=False) if judge.wanted.kind == "mismatch" else []
-    origin = {"artifact": str(given.artifact), "keep": given.keep, "tasks": [task.number for task in case.tasks]}
+    golden = judge.outputs(case, faulty=False) if judge.target.kind == "mismatch" else []
+    origin = {"artifact": str(options.artifact), "keep": options.keep, "tasks": [task.number for task in case.tasks]}
     with replacing(root, origin) as temporary:
         write_case(case, temporary, golden)
     for one in case.external:
@@ -548,16 +552,16 @@ def _finish(given: argparse.Namespace, root: Path, case: Case, judge: Judge, sea
     counted = f"{search.tried} candidates, {search.kept} kept"
     remembered = f", {search.remembered} known from before" if search.remembered else ""
     _say(f"{case.summary()}: {counted}{remembered}")
-    found = "" if judge.wanted.twofold else f", and {search.ending(case).partition(' ')[0]} is found"
-    return _ended(given, root, found)
+    remark = "" if judge.target.twofold else f", and {search.ending(case).partition(' ')[0]} is found"
+    return _ended(options, root, remark)
 
 
-def packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
-    """How the result's replay ends, and where its pack is."""
-    build_dir = given.build_dir / "reduce" / "build"
-    numerics = [f"--numerics={given.numerics}"] if given.numerics != FAST else []
-    run = run_verb("pack", root, build_dir, given, *numerics)
-    out = build_dir / given.platform / root.name
+def packed(options: argparse.Namespace, root: Path) -> tuple[str, str]:
+    """Replay the result, pack the run, and return how it ended and the path of the pack."""
+    build_dir = options.build_dir / "reduce" / "build"
+    numerics = [f"--numerics={options.numerics}"] if options.numerics != FAST else []
+    run = run_verb("pack", root, build_dir, options, *numerics)
+    out = build_dir / options.platform / root.name
     packs = sorted(out.glob("*.tar.zst"))
     try:
         verdict = read_verdict(out / "verdict.json")
@@ -567,10 +571,10 @@ def packed(given: argparse.Namespace, root: Path) -> tuple[str, str]:
     return f"{verdict.status}{' of ' + ', '.join(wrong) if wrong else ''}", os.path.relpath(packs[-1]) if packs else ""
 
 
-def _question(given: argparse.Namespace, wanted: Wanted) -> list[str]:
-    """What is asked: endings are remembered for that alone."""
-    words = [given.keep, wanted.cause, given.platform, given.kernel_flags, given.arch, given.numerics]
-    return [*words, str(given.against), str(given.rtol), str(given.atol), str(given.embedded)]
+def _question(options: argparse.Namespace, target: Target) -> list[str]:
+    """Return the words that name the search. Remembered endings hold only for the same words."""
+    words = [options.keep, target.cause, options.platform, options.kernel_flags, options.arch, options.numerics]
+    return [*words, str(options.against), str(options.rtol), str(options.atol), str(options.embedded)]
 
 
 def _say(*lines: str) -> None:

@@ -31,10 +31,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("report", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Write the report; 0, or 2 where there is nothing to report on."""
-    evidence = Evidence(given.artifact, given.build_dir, given.platform)
-    return write_report(given, lambda repeat: report_data(evidence, given.data, repeat, given.embedded, given.chip))
+    evidence = Evidence(options.artifact, options.build_dir, options.platform)
+    return write_report(
+        options, lambda repeat: report_data(evidence, options.data, repeat, options.embedded, options.chip)
+    )
 
 
 if __name__ == "__main__":

@@ -20,13 +20,13 @@ from pypto_build.diagnose.template import fill
 # A report: where it goes, and what is said of it.
 
 
-def write_report(given: argparse.Namespace, data_of: Callable[[Repeat], dict[str, Any]]) -> int:
+def write_report(options: argparse.Namespace, data_of: Callable[[Repeat], dict[str, Any]]) -> int:
     """Write the page of what `data_of` collects of a run; the exit status."""
-    if not (given.build_dir / "verdict.json").is_file():
-        raise ArtifactError(given.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
-    path = given.output or given.build_dir / "report.html"
+    if not (options.build_dir / "verdict.json").is_file():
+        raise ArtifactError(options.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
+    path = options.output or options.build_dir / "report.html"
     with taking_long("writing the report"):
-        data = data_of(given_options(given.words))
+        data = data_of(given_options(options.words))
         write_bytes(path, page(f"{data['verdict']['status']}: {data['artifact']}", data).encode())
     size = path.stat().st_size
     print(f"[report] {path}  ({size / 1024:.0f} KiB, open it in any browser; it needs no network)")

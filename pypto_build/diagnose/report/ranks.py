@@ -43,8 +43,8 @@ class Picture:
 
     def _timeline(self, row: DispatchRow) -> Timeline | None:
         """The timeline of a dispatch, if it is known when that was."""
-        known = row.rank != HOST and row.number in self.run.messages
-        return self.run.evidence(row).timeline if known else None
+        recorded = row.rank != HOST and row.number in self.run.messages
+        return self.run.evidence(row).timeline if recorded else None
 
     def _bands(self) -> list[dict[str, Any]]:
         cores: dict[int, list[tuple[int, str]]] = {}
@@ -52,15 +52,15 @@ class Picture:
             timeline = self._timelines[row.number]
             listed = {(one.core, timeline.core_name(one.core)) for one in timeline.rows} if timeline else set()
             cores[row.rank] = sorted({*cores.get(row.rank, ()), *listed})
-        shared = sum(1 + len(found) for found in cores.values()) > _MOST_LANES
+        shared = sum(1 + len(lanes) for lanes in cores.values()) > _MOST_LANES
         bands: list[dict[str, Any]] = []
         lane = 0
-        for rank, found in cores.items():
+        for rank, lanes in cores.items():
             self._lanes[rank, -1] = lane
             names = ["dispatch"]
-            for place, (core, name) in enumerate(found):
-                self._lanes[rank, core] = lane + 1 + (0 if shared else place)
-                if not (shared and place):
+            for number, (core, name) in enumerate(lanes):
+                self._lanes[rank, core] = lane + 1 + (0 if shared else number)
+                if not (shared and number):
                     names.append("cores" if shared else name)
             lane += len(names)
             bands.append({"name": "host" if rank == HOST else f"rank {rank}", "lanes": names})
@@ -88,12 +88,12 @@ class Picture:
     def bars(self) -> list[tuple[int, int, int, float, float, int, int]]:
         """(row, 0 a dispatch or 1 a kernel, text, start, duration, colour, whether it decided) of what ran."""
         deciding = {step.dispatch.number for step in self.chain}
-        found: list[tuple[int, int, int, float, float, int, int]] = []
+        bars: list[tuple[int, int, int, float, float, int, int]] = []
         for row in self.run.dispatches:
             begun, ended = self.run.span(row)
             text = self.name(f"{self.run.title(row)}" + ("" if row.ended_s is not None else ", which did not end"))
             span = (round(begun, 3), round(ended - begun, 3))
-            found.append((self._lanes[row.rank, -1], 0, text, *span, -1, int(row.number in deciding)))
+            bars.append((self._lanes[row.rank, -1], 0, text, *span, -1, int(row.number in deciding)))
         for row in self.run.dispatches:
             timeline, record = self._timelines[row.number], self.run.messages.get(row.number)
             if timeline is None or record is None:
@@ -103,8 +103,8 @@ class Picture:
                 text = self.name(f"rank {row.rank} {evidence.label(one.task)}")
                 span = (round(one.start + shift, 3), round(one.end - one.start, 3))
                 colour = self._kernel(evidence.kernel_of(one.task))
-                found.append((self._lanes[row.rank, one.core], 1, text, *span, colour, 0))
-        return found[:_MOST_BARS]
+                bars.append((self._lanes[row.rank, one.core], 1, text, *span, colour, 0))
+        return bars[:_MOST_BARS]
 
     def waits(self) -> list[tuple[int, float, float, int]]:
         """(row, start, duration, text) of the waits that took time."""

@@ -86,9 +86,9 @@ def error_map(actual: Array, expected: Array, dtype: str, rtol: float, atol: flo
     for first in range(0, rows, at_once):
         last = min(first + at_once, rows)
         part = slice(first * row_step * width, min(last * row_step * width, flat_a.size))
-        found = _levels(flat_a[part], flat_e[part], dtype, rtol, atol)
+        levels_of_part = _levels(flat_a[part], flat_e[part], dtype, rtol, atol)
         padded = np.zeros((last - first) * row_step * width, dtype=np.uint8)
-        padded[: found.size] = found
+        padded[: levels_of_part.size] = levels_of_part
         wide = np.zeros((last - first, row_step, columns * column_step), dtype=np.uint8)
         wide[:, :, :width] = padded.reshape(last - first, row_step, width)
         levels[first:last] = wide.reshape(last - first, row_step, columns, column_step).max(axis=(1, 3))
@@ -183,24 +183,24 @@ def cause_data(
     return shown
 
 
-def looked(reports: Sequence[Report], outdated: Sequence[str], found: bool) -> str:
+def looked(reports: Sequence[Report], outdated: Sequence[str], has_findings: bool) -> str:
     """Return a text with the tools that ran on the artifact, those to run again, and those not run."""
     tools = {"lint", *(report.tool for report in reports)}
-    said = [f"Looked at by {', '.join(sorted(tools))}" + ("." if found else ", without a finding.")]
-    said += [f"{', '.join(outdated)} looked before the last edit: run again."] if outdated else []
+    sentences = [f"Looked at by {', '.join(sorted(tools))}" + ("." if has_findings else ", without a finding.")]
+    sentences += [f"{', '.join(outdated)} looked before the last edit: run again."] if outdated else []
     more = [tool for tool in ("hazards", "flaky") if tool not in tools and tool not in outdated]
-    said += [f"Not run: {', '.join(f'scons {tool}' for tool in more)}."] if more else []
-    return " ".join(said)
+    sentences += [f"Not run: {', '.join(f'scons {tool}' for tool in more)}."] if more else []
+    return " ".join(sentences)
 
 
 def facts(verdict: Verdict) -> list[list[str]]:
     """Names and values that stand under the heading."""
-    found = [["platform", verdict.platform], ["runtime", verdict.runtime], ["tasks", str(verdict.tasks)]]
-    found += [["run", f"{verdict.run_s * 1e3:.2f} ms"]] if verdict.run_s else []
-    found += [["rounds", str(verdict.rounds)]] if verdict.rounds > 1 else []
-    found += [["tolerance", f"rtol {verdict.rtol:g}, atol {verdict.atol:g}"]]
-    found += [["seed", str(verdict.seed)]] if verdict.seed is not None else []
-    return found
+    rows = [["platform", verdict.platform], ["runtime", verdict.runtime], ["tasks", str(verdict.tasks)]]
+    rows += [["run", f"{verdict.run_s * 1e3:.2f} ms"]] if verdict.run_s else []
+    rows += [["rounds", str(verdict.rounds)]] if verdict.rounds > 1 else []
+    rows += [["tolerance", f"rtol {verdict.rtol:g}, atol {verdict.atol:g}"]]
+    rows += [["seed", str(verdict.seed)]] if verdict.seed is not None else []
+    return rows
 
 
 def verdict_data(evidence: Evidence, verdict: Verdict, data_dir: Path | None) -> dict[str, Any]:
@@ -293,11 +293,11 @@ def listed(evidence: Evidence) -> dict[Path, str]:
     if not is_distributed(evidence.root):
         return _of_one_chip(evidence.artifact) if evidence.artifact else {}
     whole = load_distributed(evidence.root)
-    found = {whole.driver: "host driver", **dict.fromkeys(whole.sub_workers.values(), "host callable")}
+    titles = {whole.driver: "host driver", **dict.fromkeys(whole.sub_workers.values(), "host callable")}
     for name, chip in whole.chips.items():
         with suppress(ArtifactError):  # lint says what is wrong with it
-            found |= {path: f"{name}: {about}" for path, about in _of_one_chip(load_artifact(chip)).items()}
-    return found
+            titles |= {path: f"{name}: {about}" for path, about in _of_one_chip(load_artifact(chip)).items()}
+    return titles
 
 
 def _of_one_chip(artifact: Artifact) -> dict[Path, str]:
@@ -306,16 +306,16 @@ def _of_one_chip(artifact: Artifact) -> dict[Path, str]:
 
 
 def _marks(root: Path, findings: Sequence[Finding], verdict: Verdict) -> dict[Path, list[tuple[int, str]]]:
-    found: dict[Path, list[tuple[int, str]]] = {}
+    marks: dict[Path, list[tuple[int, str]]] = {}
     for finding in findings:
         if finding.path and finding.line:
-            found.setdefault(root / finding.path, []).append((finding.line, finding.message))
+            marks.setdefault(root / finding.path, []).append((finding.line, finding.message))
     for text in verdict.error.detail if verdict.error else ():
         frame = _FRAME_PLACE.match(text)
         path = Path(frame["path"]) if frame else None
         if frame and path and path.is_file() and (path.is_relative_to(root) or "runtime" not in path.parts):
-            found.setdefault(path, []).append((int(frame["line"]), f"{frame['symbol']}: {verdict.error.kind}"))  # type: ignore[union-attr]
-    return found
+            marks.setdefault(path, []).append((int(frame["line"]), f"{frame['symbol']}: {verdict.error.kind}"))  # type: ignore[union-attr]
+    return marks
 
 
 def finding_data(finding: Finding, sources: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -343,14 +343,14 @@ def commands(
     """Return titled commands that repeat the run or examine it; `chips` as `Repeat.direct` takes them."""
     assert evidence.build_dir is not None
     root, platform, out = evidence.root.resolve(), evidence.platform, evidence.build_dir.resolve()
-    found = [
+    rows = [
         ["The same replay", repeat.scons("replay", root, platform)],
         ["The run alone, on what is built", repeat.direct(root, platform, out, embedded, chips)],
     ]
     if verdict.status == "mismatch":
-        found.append(["Why: the instruments in turn, one answer", repeat.scons("triage", root, platform)])
-        found.append(["Unordered or misdeclared accesses", repeat.scons("hazards", root, platform)])
-        found.append(["The first task that leaves the reference", repeat.scons("diverge", root, platform)])
-        found.append(["What every task read and wrote", repeat.scons("dump", root, platform)])
-    found.append(["All of it in one archive, to replay elsewhere", repeat.scons("pack", root, platform)])
-    return found
+        rows.append(["Why: the instruments in turn, one answer", repeat.scons("triage", root, platform)])
+        rows.append(["Unordered or misdeclared accesses", repeat.scons("hazards", root, platform)])
+        rows.append(["The first task that leaves the reference", repeat.scons("diverge", root, platform)])
+        rows.append(["What every task read and wrote", repeat.scons("dump", root, platform)])
+    rows.append(["All of it in one archive, to replay elsewhere", repeat.scons("pack", root, platform)])
+    return rows

@@ -53,7 +53,7 @@ _URGENT = ("runtime_error", "hang", "build_error", "golden_error", "mismatch")
 
 @dataclass(frozen=True)
 class Page:
-    """What is shown of an artifact's report: the link to it, and the answer of triage."""
+    """The link to an artifact's report, and the answer of triage."""
 
     url: str = ""
     cause: Finding | None = None
@@ -68,8 +68,8 @@ def runs_page(
     """Return the whole file. ``reports`` are by artifact and platform."""
     pages = {job: _page(job, reports or {}) for job in results}
     shown = runs[-_SHOWN:]
-    known = {run.number: run for run in runs}
-    latest = {job: list(found.values())[-1] for job, found in results.items()}
+    by_number = {run.number: run for run in runs}
+    latest = {job: list(by_run.values())[-1] for job, by_run in results.items()}
     rank = {status: number for number, status in enumerate(_URGENT)}
     failing = sorted(
         (job for job, result in latest.items() if result.status not in _GOOD),
@@ -81,9 +81,9 @@ def runs_page(
     body = [
         f"<header><h1>{escape(title)} {_badge(last, not failing)}</h1>"
         f"<p class=muted>{counted(len(runs), 'run')}, the last {began}</p></header><main>",
-        _card("What needs attention", _jobs(failing, shown, known, results, pages)),
-        _card("What flipped", _flips(known, results)),
-        _card("What passes", _jobs(passing, shown, known, results, pages)),
+        _card("What needs attention", _jobs(failing, shown, by_number, results, pages)),
+        _card("What flipped", _flips(by_number, results)),
+        _card("What passes", _jobs(passing, shown, by_number, results, pages)),
         _card("Runs", _runs(runs, results)),
         "</main>",
     ]
@@ -99,11 +99,11 @@ def runs_page(
 def _jobs(
     jobs: Sequence[str],
     shown: Sequence[Run],
-    known: Mapping[int, Run],
+    by_number: Mapping[int, Run],
     results: Mapping[str, Mapping[int, Result]],
     pages: Mapping[str, Page],
 ) -> str:
-    rows = [_job(job, shown, known, results[job], pages[job]) for job in jobs]
+    rows = [_job(job, shown, by_number, results[job], pages[job]) for job in jobs]
     return _table(("status", "what is wrong", "job", "since", "last runs", "seconds when it ran"), rows)
 
 
@@ -114,19 +114,19 @@ def _page(job: str, reports: Mapping[tuple[str, str], Page]) -> Page:
 
 
 def _job(
-    job: str, shown: Sequence[Run], known: Mapping[int, Run], found: Mapping[int, Result], page: Page
+    job: str, shown: Sequence[Run], by_number: Mapping[int, Run], by_run: Mapping[int, Result], page: Page
 ) -> list[str]:
-    latest = list(found.values())[-1]
-    changed = [run for run, _, _ in flips(found)]
-    first = known.get(changed[-1] if changed else next(iter(found)))
-    marks = "".join(_mark(run, found.get(run.number)) for run in shown)
+    latest = list(by_run.values())[-1]
+    changed = [run for run, _, _ in flips(by_run)]
+    first = by_number.get(changed[-1] if changed else next(iter(by_run)))
+    marks = "".join(_mark(run, by_run.get(run.number)) for run in shown)
     return [
         _badge(latest.status, latest.status in _GOOD),
         escape(latest.reason) + ("" if latest.status in _GOOD else _cause(page.cause)),
         f"<code>{escape(job)}</code>" + (f' <a href="{escape(page.url)}">report</a>' if page.url else ""),
         _at(first) if first else "",
         f"<span class=states>{marks}</span>",
-        _times(known, [(run, result) for run, result in found.items() if not result.cached]),
+        _times(by_number, [(run, result) for run, result in by_run.items() if not result.cached]),
     ]
 
 
@@ -140,15 +140,15 @@ def _cause(cause: Finding | None) -> str:
 
 def _mark(run: Run, result: Result | None) -> str:
     kind = "none" if result is None else _kind(result.status)
-    said = result.status if result else "not done"
-    return f'<i class="{kind}" title="{escape(said)}, {escape(run.revision)} {_when(run)}"></i>'
+    title = result.status if result else "not done"
+    return f'<i class="{kind}" title="{escape(title)}, {escape(run.revision)} {_when(run)}"></i>'
 
 
 def _kind(status: str) -> str:
     return "good" if status in _GOOD else "warn" if status in _UNSURE else "bad"
 
 
-def _times(known: Mapping[int, Run], taken: Sequence[tuple[int, Result]]) -> str:
+def _times(by_number: Mapping[int, Run], taken: Sequence[tuple[int, Result]]) -> str:
     """The seconds of runs that did something, as a line, and the last of them in words."""
     if not taken:
         return ""
@@ -158,30 +158,30 @@ def _times(known: Mapping[int, Run], taken: Sequence[tuple[int, Result]]) -> str
     points = [(number * step, 19 - 17 * value / most) for number, value in enumerate(values)]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     x, y = points[-1]
-    told = ", ".join(
-        f"{known[run].revision or _when(known[run])}: {result.seconds:.2f} s"
+    title = ", ".join(
+        f"{by_number[run].revision or _when(by_number[run])}: {result.seconds:.2f} s"
         for run, result in taken[-_SHOWN:]
-        if run in known
+        if run in by_number
     )
     if len(values) == 1:
         return f"{values[0]:.2f}"
     return (
-        f'<svg class=times viewBox="-2 0 104 20" preserveAspectRatio="none"><title>{escape(told)}</title>'
+        f'<svg class=times viewBox="-2 0 104 20" preserveAspectRatio="none"><title>{escape(title)}</title>'
         f'<polyline points="{line}"/><circle cx="{x:.1f}" cy="{y:.1f}" r="1.5"/></svg> {values[-1]:.2f}'
     )
 
 
-def _flips(known: Mapping[int, Run], results: Mapping[str, Mapping[int, Result]]) -> str:
-    found = [(run, job, before, now) for job, each in results.items() for run, before, now in flips(each)]
-    found.sort(key=lambda flip: (-flip[0], flip[1]))
+def _flips(by_number: Mapping[int, Run], results: Mapping[str, Mapping[int, Result]]) -> str:
+    flipped = [(run, job, before, now) for job, each in results.items() for run, before, now in flips(each)]
+    flipped.sort(key=lambda flip: (-flip[0], flip[1]))
     rows = [
         [
-            _at(known[run]) if run in known else "",
+            _at(by_number[run]) if run in by_number else "",
             f"{_badge(before.status, before.status in _GOOD)} → {_badge(now.status, now.status in _GOOD)}",
             escape(now.reason),
             f"<code>{escape(job)}</code>",
         ]
-        for run, job, before, now in found[:_FLIPS]
+        for run, job, before, now in flipped[:_FLIPS]
     ]
     return _table(("in", "from, to", "what is wrong", "job"), rows)
 
@@ -189,10 +189,10 @@ def _flips(known: Mapping[int, Run], results: Mapping[str, Mapping[int, Result]]
 def _runs(runs: Sequence[Run], results: Mapping[str, Mapping[int, Result]]) -> str:
     rows = []
     for run in reversed(runs[-_SHOWN:]):
-        found = [each[run.number] for each in results.values() if run.number in each]
-        failed = sum(result.status not in _GOOD for result in found)
-        cached = sum(result.cached for result in found)
-        rows.append([_at(run), escape(run.verbs), str(len(found)), str(failed), str(cached), f"{run.seconds:.1f}"])
+        done = [each[run.number] for each in results.values() if run.number in each]
+        failed = sum(result.status not in _GOOD for result in done)
+        cached = sum(result.cached for result in done)
+        rows.append([_at(run), escape(run.verbs), str(len(done)), str(failed), str(cached), f"{run.seconds:.1f}"])
     return _table(("run", "verb", "jobs", "failed", "cached", "seconds"), rows)
 
 
@@ -236,29 +236,29 @@ def parser() -> argparse.ArgumentParser:
 def _reports(build_dir: Path, page: Path) -> dict[tuple[str, str], Page]:
     """Return what the page shows of reports, by artifact and platform."""
     start = page.resolve().parent
-    found = {}
-    for place in sorted(build_dir.glob("*/*/")):
-        report = place / "report.html"
+    pages = {}
+    for directory in sorted(build_dir.glob("*/*/")):
+        report = directory / "report.html"
         url = quote(os.path.relpath(report.resolve(), start)) if report.is_file() else ""
-        found[place.name, place.parent.name] = Page(url, _triaged(place))
-    return found
+        pages[directory.name, directory.parent.name] = Page(url, _triaged(directory))
+    return pages
 
 
-def _triaged(place: Path) -> Finding | None:
+def _triaged(directory: Path) -> Finding | None:
     """Return the first error of triage, unless the artifact was edited since."""
-    root = artifact_of(place)
-    report = next((one for one in kept_reports(place) if one.tool == "triage"), None)
+    root = artifact_of(directory)
+    report = next((one for one in kept_reports(directory) if one.tool == "triage"), None)
     if report is None or root is None or report.state != state_of(root):
         return None
     return next((finding for finding in report.findings if finding.level == "error"), None)
 
 
 @command("runs", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """0 where the page is written, else 2."""
-    history = History(given.history)
-    page = runs_page(history.runs(), history.results(), given.title, _reports(given.history.parent, given.html))
-    write_bytes(given.html, page.encode())
+    history = History(options.history)
+    page = runs_page(history.runs(), history.results(), options.title, _reports(options.history.parent, options.html))
+    write_bytes(options.html, page.encode())
     return 0
 
 

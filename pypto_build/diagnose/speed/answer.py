@@ -37,7 +37,7 @@ def read_document(path: Path) -> PredictionDocument:
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "run `scons speed` on it first") from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is no prediction: {error}", "run `scons speed` on it again") from None
+        raise ArtifactError(path, f"is not a prediction: {error}", "run `scons speed` on it again") from None
 
 
 def other_document(name: str, build_dir: Path) -> PredictionDocument:
@@ -55,7 +55,7 @@ def chip_rates(chip: str, platform: str, replaced: Path | None) -> Rates:
     name = chip or DEFAULT_CHIP[arch]
     if CHIPS.get(name) != arch:
         fitting = [candidate for candidate, of in CHIPS.items() if of == arch]
-        raise ArtifactError(f"CHIP={name}", f"is no chip of {platform}", f"it is one of {', '.join(fitting)}")
+        raise ArtifactError(f"CHIP={name}", f"is not a chip of {platform}", f"it is one of {', '.join(fitting)}")
     return rates_of(name, read_rates(replaced) if replaced else ())
 
 

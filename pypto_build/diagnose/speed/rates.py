@@ -309,13 +309,15 @@ def read_rates(path: Path) -> list[Rate]:
         # A key of many parts takes the parser the square of their number.
         if max(map(len, text.splitlines()), default=0) > _LONGEST_LINE:
             raise ArtifactError(
-                path, "is no list of rates: it has a line that is too long", "see docs/understand/speed.md"
+                path, "is not a list of rates: it has a line that is too long", "see docs/understand/speed.md"
             )
         listed = msgspec.toml.decode(text, type=_Replaced).rate
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "name another file") from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise ArtifactError(path, f"is no list of rates: {str(error)[:200]}", "see docs/understand/speed.md") from None
+        raise ArtifactError(
+            path, f"is not a list of rates: {str(error)[:200]}", "see docs/understand/speed.md"
+        ) from None
     units = {rate.name: rate.unit for rate in RATES}
     for rate in listed:
         if rate.name not in units and not rate.name.startswith(("slope.", "row.", "column.")):
@@ -323,12 +325,12 @@ def read_rates(path: Path) -> list[Rate]:
         if rate.chip not in (*CHIPS, *CHIPS.values()):
             raise ArtifactError(path, f"there is no chip '{rate.chip}'", f"it is one of {', '.join(CHIPS)}, a2a3, a5")
         if rate.evidence not in EVIDENCE:
-            raise ArtifactError(path, f"'{rate.evidence}' is no evidence", "it is one of D, C, S, F, G")
+            raise ArtifactError(path, f"'{rate.evidence}' is not a kind of evidence", "it is one of D, C, S, F, G")
         if rate.unit != units.get(rate.name, rate.unit):
             raise ArtifactError(path, f"'{rate.name}' is not in {rate.unit}", f"give it in {units[rate.name]}")
         least = 0.0 if rate.unit.startswith(("cycles", "us")) else 1e-3 if rate.unit not in _WHOLE else 1.0
         if not least <= rate.value < 1e9:
-            raise ArtifactError(path, f"{rate.value} is no value of '{rate.name}'", f"give {least:g} to 1e9")
+            raise ArtifactError(path, f"{rate.value} is not a value of '{rate.name}'", f"give {least:g} to 1e9")
         if not 0 <= rate.error <= 10:
-            raise ArtifactError(path, f"{rate.error} is no relative error", "give 0 to 10")
+            raise ArtifactError(path, f"{rate.error} is not a relative error", "give 0 to 10")
     return listed

@@ -211,10 +211,10 @@ def read_recording(directory: Path) -> Recording:
     except OSError as error:
         raise ArtifactError(error.filename or path, f"cannot be read: {error.strerror}", _AGAIN) from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is no record of instructions: {error}", _AGAIN) from None
+        raise ArtifactError(path, f"is not a record of instructions: {error}", _AGAIN) from None
     head = 8 * document.bases + _CALL.itemsize * document.calls
     if len(data) != head + 4 * sum(document.streams):
-        raise ArtifactError(binary, "is no record of instructions: it has another size", _AGAIN)
+        raise ArtifactError(binary, "is not a record of instructions: it has another size", _AGAIN)
     bases = np.frombuffer(data, np.uint64, document.bases)
     calls = np.frombuffer(data, _CALL, document.calls, 8 * document.bases)
     events = np.frombuffer(data, np.uint32, offset=head)
@@ -226,12 +226,12 @@ def read_recording(directory: Path) -> Recording:
         or (len(calls) and int(calls["stream"].max()) >= len(streams))
         or (len(calls) and int(last[-1]) != document.bases)
     ):
-        raise ArtifactError(binary, "is no record of instructions: a number is out of range", _AGAIN)
+        raise ArtifactError(binary, "is not a record of instructions: a number is out of range", _AGAIN)
     viewed = np.array([bool(row.views) for row in document.rows], bool)
     views = np.array([int(viewed[stream].sum()) for stream in streams], np.int64)
     wrong = _fault(document, calls) or ("" if (views[calls["stream"]] == calls["bases"]).all() else _UNEVEN)
     if wrong:
-        raise ArtifactError(path, f"is no record of instructions: {wrong}", _AGAIN)
+        raise ArtifactError(path, f"is not a record of instructions: {wrong}", _AGAIN)
     listed = [
         BlockCall(row[0], row[1], row[2], row[3], row[4], slice(end - row[5], end))
         for row, end in zip(calls.tolist(), last.tolist(), strict=True)

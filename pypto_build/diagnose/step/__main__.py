@@ -36,14 +36,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("step", parser, run=run_tool_on_runs)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """The exit status."""
     require_torch("the reference")
     from pypto_build.diagnose.step.face import show
 
-    if not given.task.isdecimal() or len(given.task) > 9:
-        raise ArtifactError("", f"TASK={given.task} is no task's number", "give one, such as TASK=3")
-    return show(given)
+    if not options.task.isdecimal() or len(options.task) > 9:
+        raise ArtifactError("", f"TASK={options.task} is not a task number", "give one such as TASK=3")
+    return show(options)
 
 
 if __name__ == "__main__":

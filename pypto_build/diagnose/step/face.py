@@ -84,21 +84,21 @@ def _step(session: Session, now: Stepped, step: KernelStep) -> dict[str, Any]:
     return shown
 
 
-def show(given: argparse.Namespace) -> int:
+def show(options: argparse.Namespace) -> int:
     """Run `step` with the options and return the exit status. Raises ArtifactError and RunFault."""
-    if given.export:
-        one_of("EXPORT", given.export, ("html",))
-    if not (given.script or given.export) and sys.stdin.isatty() and sys.stdout.isatty():
+    if options.export:
+        one_of("EXPORT", options.export, ("html",))
+    if not (options.script or options.export) and sys.stdin.isatty() and sys.stdout.isatty():
         require_textual("a terminal of steps")
-    script = commands_in(given.script) if given.script else None
-    recording = recorded(given)
+    script = commands_in(options.script) if options.script else None
+    recording = recorded(options)
     for note in recording.notes:
         print(f"step: {note}", file=sys.stderr)
-    session = Session(recording, Limits(given.rtol, given.atol), given.kernel)
-    if given.at:
-        session.goto(given.at)
-    if given.export:
-        path = given.build_dir / "step.html"
+    session = Session(recording, Limits(options.rtol, options.atol), options.kernel)
+    if options.at:
+        session.goto(options.at)
+    if options.export:
+        path = options.build_dir / "step.html"
         write_bytes(path, page(session).encode())
         print(f"[step] {path}")
         return 0
@@ -124,12 +124,12 @@ def _run(session: Session, commands: list[str]) -> None:
             raise ArtifactError("", f"'{command}': {error}") from None
 
 
-def recorded(given: argparse.Namespace) -> TaskRecording:
+def recorded(options: argparse.Namespace) -> TaskRecording:
     """The recording of the task that is asked for. Raises ArtifactError and RunFault."""
-    built = (given.artifact, given.build_dir, given.embedded, given.platform)
-    launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
-    checked = given.binaries or given.build_dir / "check"
+    built = (options.artifact, options.build_dir, options.embedded, options.platform)
+    launch = open_launch(*built, options.data, options.seed, options.usual, options.numerics)
+    checked = options.binaries or options.build_dir / "check"
     progress = Progress()
-    task, block = int(given.task), given.block
-    told = in_child(lambda: record(launch, checked, task, block, progress), progress, given.timeout)
-    return read_recording(given.artifact, told)
+    task, block = int(options.task), options.block
+    written = in_child(lambda: record(launch, checked, task, block, progress), progress, options.timeout)
+    return read_recording(options.artifact, written)

@@ -51,7 +51,7 @@ class Kernel:
 def instrument(source: str) -> Kernel:
     """The kernel with its variables told. Raises Unparseable and NestedTooDeeply."""
     data = source.encode()
-    told: list[tuple[int, str]] = []
+    statements: list[tuple[int, str]] = []
     parameters: dict[str, list[str]] = {}
     loops: dict[str, list[str]] = {}
     for node, function in _nodes(parse(_without_spaces(data))):
@@ -60,8 +60,8 @@ def instrument(source: str) -> Kernel:
         if node.type == "for_statement":
             loops.setdefault(function, []).extend(_initialised(node.child_by_field_name("initializer")))
         if function:
-            told += _told(node)
-    for at, name in sorted(told, reverse=True):
+            statements += _told(node)
+    for at, name in sorted(statements, reverse=True):
         data = data[:at] + f" PYPTO_VARIABLE({name});".encode() + data[at:]
     return Kernel(data.decode(errors="replace"), parameters, loops)
 
@@ -70,7 +70,7 @@ def _without_spaces(data: bytes) -> bytes:
     """The text with blanks for the names of memories and of the core, which are macros and no C++: `__gm__ half* x`."""
     lines = data.splitlines(keepends=True)
     blank = (
-        line if line.lstrip().startswith(b"#") else _SPACES.sub(lambda found: b" " * len(found[0]), line)
+        line if line.lstrip().startswith(b"#") else _SPACES.sub(lambda match: b" " * len(match[0]), line)
         for line in lines
     )
     return b"".join(blank)
@@ -130,9 +130,9 @@ def _changed(expressions: list[Node]) -> list[str]:
         if node.type == "call_expression":
             arguments = node.child_by_field_name("arguments")
             function = node.child_by_field_name("function")
-            given = arguments.named_children if arguments is not None else []
-            if function is not None and function.text in (b"TASSIGN", b"pto::TASSIGN") and given:
-                return _name(given[0])
+            operands = arguments.named_children if arguments is not None else []
+            if function is not None and function.text in (b"TASSIGN", b"pto::TASSIGN") and operands:
+                return _name(operands[0])
         if node.type == "assignment_expression":
             return _name(node.child_by_field_name("left"))
         if node.type == "update_expression":
@@ -149,8 +149,8 @@ def _parameters(node: Node) -> list[str]:
     while declarator is not None and declarator.type != "function_declarator":
         declarator = declarator.child_by_field_name("declarator")
     listed = declarator.child_by_field_name("parameters") if declarator is not None else None
-    given = listed.named_children if listed is not None else []
-    return [name for one in given if (name := declared_name(one.child_by_field_name("declarator")))]
+    declarations = listed.named_children if listed is not None else []
+    return [name for one in declarations if (name := declared_name(one.child_by_field_name("declarator")))]
 
 
 def compile_kernel(source: Path, core_type: str, platform: str, library: Path) -> Kernel:
@@ -161,10 +161,10 @@ def compile_kernel(source: Path, core_type: str, platform: str, library: Path) -
     try:
         kernel = instrument(read_source(source))
     except (Unparseable, NestedTooDeeply):
-        raise ArtifactError(source, "is not read as C++", kind="build_error") from None
+        raise ArtifactError(source, "cannot be parsed as C++", kind="build_error") from None
     library.parent.mkdir(parents=True, exist_ok=True)
-    told = library.with_suffix(".cpp")
-    told.write_text(f'#line 1 "{source}"\n{kernel.text}', encoding="utf-8")
+    source_of_steps = library.with_suffix(".cpp")
+    source_of_steps.write_text(f'#line 1 "{source}"\n{kernel.text}', encoding="utf-8")
     compiler = find_compiler()
     words = [compiler.path, *kernel_flags(compiler, PLATFORMS[platform], core_type), *CHECKED_FLAGS, "-O1"]
     words += [
@@ -175,11 +175,11 @@ def compile_kernel(source: Path, core_type: str, platform: str, library: Path) -
         "-include",
         str(Path(__file__).with_name("variables.hpp")),
     ]
-    words += ["-shared", str(told), "-o", str(library)]
+    words += ["-shared", str(source_of_steps), "-o", str(library)]
     process = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
     if process.returncode:
         reason = next((line for line in process.stderr.splitlines() if "error:" in line), process.stderr.strip()[:200])
-        raise ArtifactError(source, f"cannot be compiled to tell its variables: {reason}", kind="build_error")
+        raise ArtifactError(source, f"cannot be compiled to record its variables: {reason}", kind="build_error")
     return kernel
 
 
@@ -277,9 +277,9 @@ def record(launch: Launch, checked: Path, task: int, block: int, progress: Progr
         raise ArtifactError("", f"BLOCK={block}: task {task} has {blocks} blocks", f"give 0 to {blocks - 1}")
     libraries, compiled, notes = _compiled(launch, checked, kernels, directory)
     at_task = _AtTask(launch, task, progress, directory)
-    told = {"output_dir": str(directory), "accesses": True, "trace": [task, block], "poison": True}
+    settings = {"output_dir": str(directory), "accesses": True, "trace": [task, block], "poison": True}
     with suppress(Stop):
-        replace(launch, options={**launch.options, **told}).run(at_task, libraries)
+        replace(launch, options={**launch.options, **settings}).run(at_task, libraries)
     notes += [*at_task.notes, *filter(None, [line_on(launch.numerics, launch.artifact)])]
     return Recorded(directory, task, blocks, at_task.members, compiled, at_task.referred, at_task.arguments, notes)
 
@@ -292,12 +292,12 @@ def read_recording(artifact: Path, recorded: Recorded) -> TaskRecording:
         _, block, member = position_of(path)
         trace = read_trace(path.with_name(path.name.removesuffix(".json")))
         name = recorded.members.get(member, "")
-        told = recorded.referred.get((block, member), Referred("", [], [], []))
-        expected = aligned(trace.instructions, told.events, told.dtypes) if told.events else Expected()
+        referred = recorded.referred.get((block, member), Referred("", [], [], []))
+        expected = aligned(trace.instructions, referred.events, referred.dtypes) if referred.events else Expected()
         core_type = "aic" if member == 0 else "aiv"
         calls[block, member] = KernelCall(
-            block, member, name, core_type, sources.get(name, Path()), told.module, trace, expected, told.scalars,
-            recorded.compiled.get(name),
+            block, member, name, core_type, sources.get(name, Path()), referred.module, trace, expected,
+            referred.scalars, recorded.compiled.get(name),
         )  # fmt: skip
     calls = {key: call for key, call in calls.items() if call.trace.instructions}
     if not calls:
@@ -383,35 +383,37 @@ class _AtTask:
         self.recorder.clear()
         try:
             members = self._references.members(call) or []
-            known = self._references.execute(call, copies.slots)
+            executed = self._references.execute(call, copies.slots)
         except ReferenceFault as fault:
             self.notes.append(f"the module ends early: {fault.message}")
-            known = True
+            executed = True
         except ArtifactError as error:
             self.notes.append(f"{error}: there are no PyTorch values")
             self._references = None
             return
-        if not known:
+        if not executed:
             return
         for member, (role, _, _) in zip(members, call.kernels, strict=True):
             module = member.body.unit.path.relative_to(self.launch.artifact).as_posix()
-            told = self.recorder.of(member)
-            self.referred[call.block or 0, ROLES[role]] = Referred(module, told.events, told.dtypes, told.scalars)
+            reference = self.recorder.of(member)
+            self.referred[call.block or 0, ROLES[role]] = Referred(
+                module, reference.events, reference.dtypes, reference.scalars
+            )
 
 
 def _arguments(launch: Launch, call: Any, directory: Path) -> dict[int, TaskTensor | Scalar]:
     """The task's arguments as its kernels find them."""
     names = artifact_names(launch.artifact)
     func_ids = [func_id for _, func_id, _ in call.kernels]
-    found: dict[int, TaskTensor | Scalar] = {}
+    by_index: dict[int, TaskTensor | Scalar] = {}
     for index, slot in enumerate(slots_of(call)):
         name = names.argument(func_ids, index) or f"arg{index}"
         if isinstance(slot, TensorArgument):
             before = directory / f"arg.{index}.bin"
             before.write_bytes(memoryview((ctypes.c_uint8 * slot.size).from_address(slot.buffer)))
             direction = getattr(call.args[index], "direction", "")
-            found[index] = TaskTensor(name, slot, direction, before)
+            by_index[index] = TaskTensor(name, slot, direction, before)
         else:
             typed = names.scalar(func_ids, index, slot)
-            found[index] = Scalar(name, *(typed or ("64 bits", slot)))
-    return found
+            by_index[index] = Scalar(name, *(typed or ("64 bits", slot)))
+    return by_index

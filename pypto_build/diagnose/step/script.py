@@ -23,7 +23,7 @@ class Command:
 
 def _moved(session: Session, by: int, word: str) -> Lines:
     if word and not word.isdecimal():
-        raise ArtifactError("", f"'{word}' is no number of steps", "such as next 3")
+        raise ArtifactError("", f"'{word}' is not a number of steps", "write one such as next 3")
     if not session.move(by * (int(word[:9]) if word else 1)):
         yield "  there is nothing more"
     yield from text.where_lines(session)
@@ -37,8 +37,12 @@ def _goto(session: Session, where: str) -> Lines:
 def _wrong(session: Session, _: str) -> Lines:
     parting = session.now.parting
     if parting is None:
-        told = bool(session.now.call.expected.values)
-        yield "  no step writes something else than PyTorch" if told else "  PyTorch does not tell of this kernel"
+        has_reference = bool(session.now.call.expected.values)
+        yield (
+            "  no step writes something else than PyTorch"
+            if has_reference
+            else "  PyTorch does not tell of this kernel"
+        )
         return
     session.at = parting
     yield from text.where_lines(session)
@@ -84,9 +88,9 @@ _SHORT = {"n": "next", "b": "back", "g": "goto", "p": "print", "l": "list", "w":
 def run_command(session: Session, command: str) -> Lines:
     """Run a command and return the lines it prints. Raises ArtifactError for an invalid command."""
     name, _, rest = command.partition(" ")
-    known = COMMANDS.get(_SHORT.get(name, name))
-    if known is None:
-        raise ArtifactError("", f"'{name}' is no command", f"there are {', '.join(COMMANDS)}")
-    if rest and " " not in known.usage:
-        raise ArtifactError("", f"'{known.usage}' takes no '{rest.strip()}'", "leave it out")
-    return known.run(session, rest.strip())
+    entry = COMMANDS.get(_SHORT.get(name, name))
+    if entry is None:
+        raise ArtifactError("", f"'{name}' is not a command", f"there are {', '.join(COMMANDS)}")
+    if rest and " " not in entry.usage:
+        raise ArtifactError("", f"'{entry.usage}' takes no '{rest.strip()}'", "leave it out")
+    return entry.run(session, rest.strip())

@@ -42,14 +42,16 @@ from pypto_build.replay.values import STORAGE, decode
 
 @dataclass(frozen=True)
 class Contents:
-    """Elements with their values, which of them are known (something has read or written them), and for those that
-    the reference has told, its values."""
+    """Elements with their values and those of the reference.
+
+    `filled` marks the elements that an instruction has read or written, `has_reference` those in `expected`.
+    """
 
     dtype: str
     values: Array
-    known: Array
+    filled: Array
     expected: Array
-    told: Array
+    has_reference: Array
 
 
 def tile_contents(
@@ -57,12 +59,14 @@ def tile_contents(
 ) -> Contents:
     """A tile after the instructions `done`; `before` are those that had told of memory nothing else has, later ones."""
     offsets = operand.offsets()
-    low, high = operand.place + int(offsets.min()), operand.place + int(offsets.max()) + operand.element
+    low, high = operand.address + int(offsets.min()), operand.address + int(offsets.max()) + operand.element
     raw, filled = _memory(done, before, operand.space, low, high)
-    index = (offsets + operand.place - low)[..., None] + np.arange(operand.element)
+    index = (offsets + operand.address - low)[..., None] + np.arange(operand.element)
     stored = np.ascontiguousarray(raw[index]).view(np.dtype(f"u{operand.element}"))[..., 0]
-    values, told = _expected(done, operand.space, offsets + operand.place, expected)
-    return Contents(operand.dtype, decoded(stored, operand.dtype), np.asarray(filled[index].all(axis=-1)), values, told)
+    values, has_reference = _expected(done, operand.space, offsets + operand.address, expected)
+    return Contents(
+        operand.dtype, decoded(stored, operand.dtype), np.asarray(filled[index].all(axis=-1)), values, has_reference
+    )
 
 
 def _memory(
@@ -103,7 +107,7 @@ def _expected(
 
     ``space`` is a memory of the core, or None for global memory.
     """
-    values, told = np.zeros(addresses.shape), np.zeros(addresses.shape, bool)
+    values, has_reference = np.zeros(addresses.shape), np.zeros(addresses.shape, bool)
     left = np.ones(addresses.shape, bool)
     low, high = int(addresses.min(initial=1 << 62)), int(addresses.max(initial=-1)) + 1
     for instruction in reversed(done):
@@ -115,34 +119,36 @@ def _expected(
         for one in written:
             if one.span[0] < high and one.span[1] > low:  # the reference has what the first result holds, no scratch
                 there = expected.values.get(instruction.number) if one is result else None
-                _take(one.addresses, addresses, left, there, values, told)
+                _take(one.addresses, addresses, left, there, values, has_reference)
         if not left.any():
             break
-    return values, told
+    return values, has_reference
 
 
-def _take(written: Array, wanted: Array, left: Array, found: Array | None, values: Array, told: Array) -> None:
+def _take(
+    written: Array, addresses: Array, left: Array, matrix: Array | None, values: Array, has_reference: Array
+) -> None:
     """Take from `left` the wanted addresses that an instruction wrote, and store the reference's values for them.
 
-    `found` holds the reference's result of the instruction, if there is one. `told` marks the values stored.
+    `matrix` holds the reference's result of the instruction, if there is one. `has_reference` marks the values stored.
     """
-    hit, rows, cols = _positions(written, wanted)
+    hit, rows, cols = _positions(written, addresses)
     hit &= left
     left &= ~hit
-    if found is not None:
-        inside = hit & (rows < found.shape[0]) & (cols < found.shape[1])
-        values[inside] = found[rows[inside], cols[inside]].astype(np.float64)
-        told |= inside
+    if matrix is not None:
+        inside = hit & (rows < matrix.shape[0]) & (cols < matrix.shape[1])
+        values[inside] = matrix[rows[inside], cols[inside]].astype(np.float64)
+        has_reference |= inside
 
 
-def _positions(addresses: Array, wanted: Array) -> tuple[Array, Array, Array]:
+def _positions(addresses: Array, searched: Array) -> tuple[Array, Array, Array]:
     """Return a mask of the wanted addresses that lie in a tile, with their rows and columns."""
     flat = addresses.reshape(-1)
     order = np.argsort(flat, kind="stable")
-    at = np.minimum(np.searchsorted(flat, wanted, sorter=order), len(flat) - 1)
+    at = np.minimum(np.searchsorted(flat, searched, sorter=order), len(flat) - 1)
     number = order[at]
     rows, cols = np.divmod(number, addresses.shape[1])
-    return np.asarray(flat[number] == wanted), rows, cols
+    return np.asarray(flat[number] == searched), rows, cols
 
 
 def tensor_contents(
@@ -163,8 +169,8 @@ def tensor_contents(
         index += (np.arange(extent) * stride).reshape([-1 if i == axis else 1 for i in range(len(slot.shape))])
     usable = whole[: len(whole) // stored.itemsize * stored.itemsize].view(stored)
     values = np.asarray(decode(usable[index], slot.dtype))
-    wanted, told = _expected(done, None, slot.buffer + index * stored.itemsize, expected)
-    return Contents(slot.dtype, values, np.ones(slot.shape, bool), wanted, told)
+    expected_values, has_reference = _expected(done, None, slot.buffer + index * stored.itemsize, expected)
+    return Contents(slot.dtype, values, np.ones(slot.shape, bool), expected_values, has_reference)
 
 
 @dataclass(frozen=True)
@@ -211,13 +217,13 @@ class _Names:
         latest = [*reversed(variables)]
         for variable in sorted(latest, key=lambda one: order.get(one.name, len(words))):
             if variable.tile is not None:
-                self.places.setdefault((variable.tile.space, variable.tile.place), []).append(variable.name)
+                self.places.setdefault((variable.tile.space, variable.tile.address), []).append(variable.name)
             elif variable.holds == "view":
                 self.places.setdefault((-1, int(variable.value)), []).append(variable.name)
 
-    def take(self, place: tuple[int, int]) -> str:
+    def take(self, location: tuple[int, int]) -> str:
         """The name of what lies there."""
-        names = self.places.get(place, [])
+        names = self.places.get(location, [])
         return names.pop(0) if len(names) > 1 else names[0] if names else ""
 
 
@@ -270,26 +276,26 @@ class Stepped:
     # --- variables ---
 
     @cached_property
-    def told(self) -> dict[str, tuple[list[int], list[Variable]]]:
+    def variable_events(self) -> dict[str, tuple[list[int], list[Variable]]]:
         """By name, what variables were told, with the positions among the events."""
-        found: dict[str, tuple[list[int], list[Variable]]] = {}
+        events: dict[str, tuple[list[int], list[Variable]]] = {}
         for index, event in enumerate(self.call.trace.events):
             if isinstance(event, Variable):
-                at, told = found.setdefault(event.name, ([], []))
+                at, values = events.setdefault(event.name, ([], []))
                 at.append(index)
-                told.append(event)
-        return found
+                values.append(event)
+        return events
 
     def variable(self, name: str, step: int) -> Variable | None:
         """Return the value of a variable at a step, or None before its first recorded value."""
-        at, told = self.told.get(name, ([], []))
+        at, events = self.variable_events.get(name, ([], []))
         index = bisect_right(at, self.until[step])
-        return told[index - 1] if index else None
+        return events[index - 1] if index else None
 
     def variables(self, step: int) -> list[Variable]:
         """All that have been told at a step, in the order in which they first were."""
-        found = [self.variable(name, step) for name in self.told]
-        return [variable for variable in found if variable is not None]
+        variables = [self.variable(name, step) for name in self.variable_events]
+        return [variable for variable in variables if variable is not None]
 
     def module_scalars(self, step: int) -> dict[str, float | int]:
         """The numbers in the module's PyTorch when the last instruction of a step's had written."""
@@ -308,17 +314,17 @@ class Stepped:
         if isinstance(event, SyncEvent):
             return []
         names = _Names(self.variables(step.number), self.text(step))
-        found: list[tuple[str, str, Tile | None, AccessedView | None]] = []
+        named: list[tuple[str, str, Tile | None, AccessedView | None]] = []
         for tile in (*event.written, *event.read):
             kind = "tmp" if tile.operand.access & SCRATCH else "dst" if tile.writes else "src"
-            found.append((kind, names.take((tile.space, tile.operand.place)), tile, None))
+            named.append((kind, names.take((tile.space, tile.operand.address)), tile, None))
         for view in event.views:
             first = int(view.addresses.flat[0]) if view.addresses.size else -1
-            found.append(("dst" if view.writes else "src", names.take((-1, first)), None, view))
-        kinds = Counter(kind for kind, *_ in found)
+            named.append(("dst" if view.writes else "src", names.take((-1, first)), None, view))
+        kinds = Counter(kind for kind, *_ in named)
         count: Counter[str] = Counter()
         operands = []
-        for kind, name, tile_, view_ in found:
+        for kind, name, tile_, view_ in named:
             operands.append(Operand(kind if kinds[kind] == 1 else f"{kind}{count[kind]}", name, tile_, view_))
             count[kind] += 1
         return operands
@@ -343,20 +349,20 @@ class Stepped:
     def wrong(self, contents: Contents) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         """Return a mask of the known elements that differ from the reference."""
         different = differ(
-            contents.values, contents.expected, contents.dtype, self.limits, contents.expected[contents.told]
+            contents.values, contents.expected, contents.dtype, self.limits, contents.expected[contents.has_reference]
         )
-        return np.asarray(different & contents.told & contents.known)
+        return np.asarray(different & contents.has_reference & contents.filled)
 
     def differs(self, step: KernelStep) -> int:
         """Count the elements written by a step that differ from the reference."""
         event = step.event
-        found = self.call.expected.values.get(event.number) if isinstance(event, Instruction) else None
-        if found is None or not isinstance(event, Instruction) or not event.results:
+        reference = self.call.expected.values.get(event.number) if isinstance(event, Instruction) else None
+        if reference is None or not isinstance(event, Instruction) or not event.results:
             return 0
         tile = event.results[0]
-        high, wide = min(found.shape[0], tile.values.shape[0]), min(found.shape[1], tile.values.shape[1])
+        high, wide = min(reference.shape[0], tile.values.shape[0]), min(reference.shape[1], tile.values.shape[1])
         mine = tile.values[:high, :wide]
-        return int(np.count_nonzero(differ(mine, found[:high, :wide], tile.operand.dtype, self.limits)))
+        return int(np.count_nonzero(differ(mine, reference[:high, :wide], tile.operand.dtype, self.limits)))
 
     @cached_property
     def parting(self) -> int | None:
@@ -393,13 +399,13 @@ class Session:
 
     def choose(self, kernel: str) -> None:
         """Another kernel of the task: by name, or as aic, aiv, aiv0, aiv1."""
-        wanted = "aiv0" if kernel == "aiv" else kernel
+        name = "aiv0" if kernel == "aiv" else kernel
         for key, call in self.recording.calls.items():
-            if wanted in (call.kernel, MEMBERS[call.member]):
+            if name in (call.kernel, MEMBERS[call.member]):
                 self._call, self.at = key, 0
                 return
-        known = ", ".join(f"{MEMBERS[call.member]} {call.kernel}" for call in self.recording.calls.values())
-        raise ArtifactError("", f"task {self.recording.task} has no kernel '{kernel}'", f"it has {known}")
+        names = ", ".join(f"{MEMBERS[call.member]} {call.kernel}" for call in self.recording.calls.values())
+        raise ArtifactError("", f"task {self.recording.task} has no kernel '{kernel}'", f"it has {names}")
 
     def move(self, by: int) -> bool:
         """Go on, or back; False where there is nothing more."""
@@ -432,28 +438,30 @@ class Session:
     def _at_line(self, file: str, line: int) -> int:
         steps = self.now.steps
         if file.endswith(".pto"):
-            found = [step for step in steps if step.pto_line == line]
+            matches = [step for step in steps if step.pto_line == line]
         else:
-            found = [step for step in steps if step.line == line and (not file or step.path.endswith(file))]
-        if found:
-            ahead = [step.number for step in found if step.number >= self.at]
-            return ahead[0] if ahead else found[0].number
+            matches = [step for step in steps if step.line == line and (not file or step.path.endswith(file))]
+        if matches:
+            ahead = [step.number for step in matches if step.number >= self.at]
+            return ahead[0] if ahead else matches[0].number
         later = sorted({s.pto_line if file.endswith(".pto") else s.line for s in steps} - {0})
         near = min(later, key=lambda one: abs(one - line), default=0)
         raise ArtifactError("", f"nothing is executed at line {line}", f"the nearest is {near}")
 
     def _nth(self, name: str, count: int) -> int:
-        found = [step.number for step in self.now.steps if step.name == name]
-        if 1 <= count <= len(found):
-            return found[count - 1]
-        known = ", ".join(dict.fromkeys(step.name for step in self.now.steps))
-        hint = f"there are {len(found)}" if found else f"there are {known}"
+        numbers = [step.number for step in self.now.steps if step.name == name]
+        if 1 <= count <= len(numbers):
+            return numbers[count - 1]
+        names = ", ".join(dict.fromkeys(step.name for step in self.now.steps))
+        hint = f"there are {len(numbers)}" if numbers else f"there are {names}"
         raise ArtifactError("", f"there is no {name}#{count}", hint)
 
     def _writer(self, name: str) -> int:
         """The next step that writes a tile, from here on; the first one where none does."""
-        if name not in self.now.told:
-            raise ArtifactError("", f"'{name}' is no instruction, line or variable here", "such as 69, TADD#4 or v17")
+        if name not in self.now.variable_events:
+            raise ArtifactError(
+                "", f"'{name}' is not an instruction, line or variable here", "write one such as 69, TADD#4 or v17"
+            )
         writers = [step.number for step in self.now.steps if self._writes(step, name)]
         if not writers:
             raise ArtifactError("", f"nothing writes '{name}'", "name a tile")
@@ -464,7 +472,7 @@ class Session:
         variable = self.now.variable(name, step.number)
         if variable is None or variable.tile is None or isinstance(step.event, SyncEvent):
             return False
-        low = variable.tile.place
+        low = variable.tile.address
         high = low + variable.tile.rows * variable.tile.cols * variable.tile.element
         return any(
             tile.space == variable.tile.space and tile.span[0] < high and tile.span[1] > low
@@ -474,4 +482,4 @@ class Session:
 
 def place_text(operand: TileOperand) -> str:
     """`UB 0x40  128x128 float32`."""
-    return f"{SPACES[operand.space]} 0x{operand.place:x}  {operand.height}x{operand.width} {operand.dtype}"
+    return f"{SPACES[operand.space]} 0x{operand.address:x}  {operand.height}x{operand.width} {operand.dtype}"

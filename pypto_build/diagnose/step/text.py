@@ -49,16 +49,16 @@ def scalars_at(now: Stepped, at: int) -> list[ScalarValue]:
     """All numbers at a step: those of the kernel, then those that only the module has."""
     theirs = now.module_scalars(at)
     names = _names(now)
-    found, used = [], set()
+    values, used = [], set()
     for variable in now.variables(at):
         if variable.holds not in ("signed", "unsigned", "real"):
             continue
         name = names.get(variable.name, sanitize(variable.name))
         expected = theirs.get(name)
         used.add(name)
-        found.append(ScalarValue(variable.name, variable.value, f"%{name}", expected))
-    found += [ScalarValue("", None, f"%{name}", value) for name, value in theirs.items() if name not in used]
-    return found
+        values.append(ScalarValue(variable.name, variable.value, f"%{name}", expected))
+    values += [ScalarValue("", None, f"%{name}", value) for name, value in theirs.items() if name not in used]
+    return values
 
 
 def _names(now: Stepped) -> dict[str, str]:
@@ -68,14 +68,14 @@ def _names(now: Stepped) -> dict[str, str]:
         return {}
     loops = [op for op in function.body.walk() if op.name == "scf.for"]
     induction = [op.regions[0].args[0][0] if op.regions and op.regions[0].args else "" for op in loops]
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for theirs, mine in (
         ([argument.name for argument in function.args], compiled.parameters.get(function.name, [])),
         (induction, compiled.loops.get(function.name, [])),
     ):
         if len(theirs) == len(mine):
-            found.update({one: sanitize(other) for one, other in zip(mine, theirs, strict=True)})
-    return found
+            names.update({one: sanitize(other) for one, other in zip(mine, theirs, strict=True)})
+    return names
 
 
 def _function(now: Stepped) -> Function | None:
@@ -116,30 +116,30 @@ class Pipe:
 
 def flags_at(now: Stepped, at: int) -> list[Flag]:
     """All flags that steps up to this one set or wait for: those that are set and not waited for first."""
-    found: dict[tuple[str, str, int], Flag] = {}
+    flags: dict[tuple[str, str, int], Flag] = {}
     for step in now.steps[: at + 1]:
         event = step.event
         if isinstance(event, Instruction) or event.name not in ("set_flag", "wait_flag"):
             continue
-        flag = found.setdefault((event.source, event.target, event.id), Flag(event.source, event.target, event.id))
+        flag = flags.setdefault((event.source, event.target, event.id), Flag(event.source, event.target, event.id))
         if event.name == "set_flag":
             flag.set, flag.waited = step.number, -1
         else:
             if flag.waited >= 0:
                 flag.set = -1  # it was used up
             flag.waited = step.number
-    return sorted(found.values(), key=lambda flag: (flag.waited >= 0 and flag.set >= 0, flag.set))
+    return sorted(flags.values(), key=lambda flag: (flag.waited >= 0 and flag.set >= 0, flag.set))
 
 
 def pipes_at(now: Stepped, at: int) -> list[Pipe]:
     """Pipes with instructions up to this step, in the order in which they began."""
     clocks: dict[str, dict[str, int]] = {}  # of each pipe, the last step of each pipe that it comes after
     flags: dict[tuple[str, str, int], dict[str, int]] = {}
-    found: dict[str, Pipe] = {}
+    pipes: dict[str, Pipe] = {}
     for step in now.steps[: at + 1]:
         event = step.event
         if isinstance(event, Instruction):
-            pipe = found.setdefault(event.pipe, Pipe(event.pipe, 0, step.number, []))
+            pipe = pipes.setdefault(event.pipe, Pipe(event.pipe, 0, step.number, []))
             pipe.count, pipe.last = pipe.count + 1, step.number
             clocks.setdefault(event.pipe, {})[event.pipe] = step.number
         elif event.name == "set_flag":
@@ -152,9 +152,9 @@ def pipes_at(now: Stepped, at: int) -> list[Pipe]:
                 _merge(everything, clock)
             for clock in clocks.values():
                 _merge(clock, everything)
-    for name, pipe in found.items():
+    for name, pipe in pipes.items():
         pipe.knows = [(other, number) for other, number in clocks[name].items() if other != name]
-    return list(found.values())
+    return list(pipes.values())
 
 
 def _merge(clock: dict[str, int], other: dict[str, int]) -> None:
@@ -168,12 +168,12 @@ _ROWS, _COLS, _DIFFERENT, _AROUND = 8, 8, 8, 5
 
 def step_line(now: Stepped, step: KernelStep, mark: str = " ") -> str:
     """`> #12  TADD#4         V     kernels/aiv/k.cpp:69   TADD(v17, v7, v13);`"""
-    place = f"{step.path.rpartition('/')[2]}:{step.line}" if step.line else ""
+    position = f"{step.path.rpartition('/')[2]}:{step.line}" if step.line else ""
     pipe = getattr(step.event, "pipe", "")
     wrong = now.differs(step)
     differs = f"   <-- {wrong} elements differ" if wrong else ""
     number = f"#{step.number}"
-    return f"{mark} {number:<6}{step.label:<18}{pipe:<5} {place:<24} {_cut(now.text(step))}{differs}".rstrip()
+    return f"{mark} {number:<6}{step.label:<18}{pipe:<5} {position:<24} {_cut(now.text(step))}{differs}".rstrip()
 
 
 def where_lines(session: Session) -> Iterator[str]:
@@ -227,7 +227,7 @@ def _difference(now: Stepped, contents: Contents) -> str:
     wrong = now.wrong(contents)
     count = int(np.count_nonzero(wrong))
     if not count:
-        return "as in PyTorch" if contents.told.any() else "PyTorch does not tell of it"
+        return "as in PyTorch" if contents.has_reference.any() else "PyTorch does not tell of it"
     first = tuple(int(i) for i in np.argwhere(wrong)[0])
     mine, theirs = _number(contents.values[first]), _number(contents.expected[first])
     distance = np.abs(contents.values[wrong].astype(np.float64) - contents.expected[wrong])
@@ -285,7 +285,7 @@ def _given(scalar: Scalar) -> str:
 def _shown(session: Session, name: str, before: bool) -> tuple[str, Contents]:
     """A tile or a tensor by its name, or by what it is to the instruction. Raises ArtifactError."""
     now, at = session.now, session.at
-    if re.fullmatch(r"(dst|src|tmp)\d?", name) and name not in now.told:
+    if re.fullmatch(r"(dst|src|tmp)\d?", name) and name not in now.variable_events:
         roles = [operand.role for operand in now.operands(session.step) if operand.tile is not None]
         if name not in (*roles, *(f"{role}0" for role in roles)):
             raise ArtifactError("", f"{session.step.label} has no '{name}'", f"it has {', '.join(roles) or 'no tiles'}")
@@ -303,10 +303,10 @@ def _shown(session: Session, name: str, before: bool) -> tuple[str, Contents]:
             if argument.name == name or slot.buffer <= address < slot.buffer + slot.size:
                 shape = "x".join(map(str, slot.shape)) or "1"
                 return f"'{argument.name}'  {shape} {slot.dtype}", now.tensor(argument, at, before)
-    names = [*now.told, *(argument.name for argument in session.recording.arguments.values())]
-    known = ", ".join(dict.fromkeys(names)) or "none"
-    hint = "it has no value yet" if name in now.told else f"there are {known}"
-    raise ArtifactError("", f"'{name}' is no tile, tensor or scalar here", hint)
+    names = [*now.variable_events, *(argument.name for argument in session.recording.arguments.values())]
+    names_of_call = ", ".join(dict.fromkeys(names)) or "none"
+    hint = "it has no value yet" if name in now.variable_events else f"there are {names_of_call}"
+    raise ArtifactError("", f"'{name}' is not a tile, tensor or scalar here", hint)
 
 
 def matrix_lines(now: Stepped, contents: Contents, part: str | None = None) -> Iterator[str]:
@@ -339,9 +339,9 @@ def matrix_lines(now: Stepped, contents: Contents, part: str | None = None) -> I
 
 def _as_matrix(contents: Contents) -> Contents:
     width = contents.values.shape[-1] if contents.values.ndim else 1
-    parts = (contents.values, contents.known, contents.expected, contents.told)
-    values, known, expected, told = (part.reshape(-1, max(width, 1)) for part in parts)
-    return Contents(contents.dtype, values, known, expected, told)
+    parts = (contents.values, contents.filled, contents.expected, contents.has_reference)
+    values, filled, expected, has_reference = (part.reshape(-1, max(width, 1)) for part in parts)
+    return Contents(contents.dtype, values, filled, expected, has_reference)
 
 
 def _part(part: str | None, shape: tuple[int, ...], wrong: Array) -> tuple[range, range]:
@@ -351,22 +351,22 @@ def _part(part: str | None, shape: tuple[int, ...], wrong: Array) -> tuple[range
         return range(row, min(row + _ROWS, shape[0])), range(col, min(col + _COLS, shape[1]))
     words = [word.strip() for word in part.split(",")]
     if len(words) != 2:
-        raise ArtifactError("", f"[{part}] is no part of a matrix", "give rows and columns: [3, 0:8]")
+        raise ArtifactError("", f"[{part}] does not select a part of a matrix", "give rows and columns: [3, 0:8]")
     ranges = []
     for word, extent in zip(words, shape, strict=True):
         match = re.fullmatch(r"(\d{0,9})(?:(:)(\d{0,9}))?", word)
         if match is None or not word:
-            raise ArtifactError("", f"[{part}]: '{word}' is no index and no range", "I or I:J")
+            raise ArtifactError("", f"[{part}]: '{word}' is neither an index nor a range", "write I or I:J")
         first = int(match[1] or 0)
         last = int(match[3] or extent) if match[2] else first + 1
         if not 0 <= first < last <= extent:
-            raise ArtifactError("", f"[{part}]: {word} is outside of 0 to {extent - 1}", "name less")
+            raise ArtifactError("", f"[{part}]: {word} is outside of 0 to {extent - 1}", "name a smaller range")
         ranges.append(range(first, last))
     return ranges[0], ranges[1]
 
 
 def _cell(contents: Contents, wrong: Array, row: int, col: int) -> str:
-    if not contents.known[row, col]:
+    if not contents.filled[row, col]:
         return "?"
     return _number(contents.values[row, col]) + ("!" if wrong[row, col] else "")
 
@@ -388,8 +388,8 @@ def _cut(text: str, most: int = 72) -> str:
 def flag_lines(session: Session) -> Iterator[str]:
     """Flags that are set and not waited for, and those that were waited for, the last first."""
     now = session.now
-    found = flags_at(now, session.at)
-    for flag in found:
+    flags = flags_at(now, session.at)
+    for flag in flags:
         state = f"set at #{flag.set} {_line(now, flag.set)}"
         state = f"not set, and waited for at #{flag.waited} {_line(now, flag.waited)}" if flag.set < 0 else state
         if flag.set >= 0:
@@ -399,7 +399,7 @@ def flag_lines(session: Session) -> Iterator[str]:
                 else ", nobody has waited for it"
             )
         yield f"  {flag.source} -> {flag.target}  EVENT_ID{flag.id}  {state}"
-    if not found:
+    if not flags:
         yield "  no flag has been set yet"
 
 
@@ -408,8 +408,8 @@ def pipe_lines(session: Session) -> Iterator[str]:
     now = session.now
     for pipe in pipes_at(now, session.at):
         last = now.steps[pipe.last]
-        known = ", ".join(f"{name} up to #{number}" for name, number in pipe.knows)
-        waits = f"; ordered after {known}" if known else ""
+        others = ", ".join(f"{name} up to #{number}" for name, number in pipe.knows)
+        waits = f"; ordered after {others}" if others else ""
         count = f"{pipe.count} instruction{'s' if pipe.count > 1 else ''}"
         yield f"  {pipe.name:<5} {count}, the last #{pipe.last} {last.label} {_line(now, pipe.last)}{waits}"
 
@@ -421,8 +421,8 @@ def _line(now: Stepped, number: int) -> str:
 
 def scalar_lines(session: Session) -> Iterator[str]:
     """Numbers that variables hold, the module's beside them."""
-    found = scalars_at(session.now, session.at)
-    yield from (f"  {one.line}" for one in found)
+    values = scalars_at(session.now, session.at)
+    yield from (f"  {one.line}" for one in values)
     for argument in session.recording.arguments.values():
         if isinstance(argument, Scalar):
             yield f"  {_given(argument)}"
@@ -435,8 +435,8 @@ def tile_lines(session: Session) -> Iterator[str]:
         if variable.tile is None:
             continue
         contents = now.tile(variable.tile, session.at)
-        place = f"  {variable.name:<10} {place_text(variable.tile)}  "
-        if contents.known.any():
-            yield f"{place}{_range(contents.values[contents.known])}  {_difference(now, contents)}"
+        heading = f"  {variable.name:<10} {place_text(variable.tile)}  "
+        if contents.filled.any():
+            yield f"{heading}{_range(contents.values[contents.filled])}  {_difference(now, contents)}"
         else:
-            yield f"{place}not written"
+            yield f"{heading}not written"

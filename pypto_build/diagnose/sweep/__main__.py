@@ -40,12 +40,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("sweep", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """The exit status."""
     require_torch("the reference")
     from pypto_build.diagnose.sweep.work import sweep
 
-    return sweep(given)
+    return sweep(options)
 
 
 if __name__ == "__main__":

@@ -180,73 +180,77 @@ def plainness(case: SweepCase, elements: int) -> tuple[int, int, int]:
 def symbols(interface: Interface, binding: Binding) -> tuple[Symbol, ...]:
     """The dynamic sizes. Those that are equal in the artifact's data are taken for one: nothing else tells."""
     shapes = {tensor.name: tensor.shape for tensor in binding.tensors}
-    found: dict[int, list[tuple[str, int]]] = {}
+    by_size: dict[int, list[tuple[str, int]]] = {}
     for param in interface.params:
         for axis, extent in enumerate(param.shape or ()):
             if extent == -1:
-                found.setdefault(shapes[param.name][axis], []).append((param.name, axis))
-    return tuple(Symbol(size, tuple(places)) for size, places in found.items())
+                by_size.setdefault(shapes[param.name][axis], []).append((param.name, axis))
+    return tuple(Symbol(size, tuple(places)) for size, places in by_size.items())
 
 
 def seeds_of(text: str) -> list[int]:
     """The seeds of `1-200` or `1,5,9-12`. Raises a usage error."""
-    found: list[int] = []
+    seeds: list[int] = []
     for part in text.split(","):
         match = _SEEDS.match(part.strip())
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise ArtifactError(f"SEEDS={text}", "is no range of seeds", "give 1-200, or several with commas")
+            raise ArtifactError(f"SEEDS={text}", "is not a range of seeds", "give 1-200, or several with commas")
         first, last = int(match[1]), int(match[2] or match[1])
         if last - first >= _MOST_SEEDS:
-            raise ArtifactError(f"SEEDS={text}", f"are more than {_MOST_SEEDS:,}", "give fewer")
-        found += range(first, last + 1)
-    return list(dict.fromkeys(found))
+            raise ArtifactError(f"SEEDS={text}", f"names more than {_MOST_SEEDS:,}", "give fewer")
+        seeds += range(first, last + 1)
+    return list(dict.fromkeys(seeds))
 
 
 def kinds_of(text: str) -> list[str]:
     """The kinds that VALUES= names, by group or by themselves; half of them random. Raises a usage error."""
     names = [name.strip() for name in text.split(",") if name.strip()] or list(USUAL)
     every = [kind for kinds in GROUPS.values() for kind in kinds]
-    found: list[str] = []
+    chosen: list[str] = []
     for name in names:
         if name not in GROUPS and name not in every:
             raise ArtifactError(
-                f"VALUES={text}", f"'{name}' is no kind of values", f"one of {', '.join(GROUPS)}; or {', '.join(every)}"
+                f"VALUES={text}",
+                f"'{name}' is not a kind of values",
+                f"one of {', '.join(GROUPS)}; or {', '.join(every)}",
             )
-        found += GROUPS.get(name, (name,))
-    found = list(dict.fromkeys(found))
-    others = [kind for kind in found if kind not in GROUPS["random"]]
-    chance = [kind for kind in found if kind in GROUPS["random"]]
+        chosen += GROUPS.get(name, (name,))
+    chosen = list(dict.fromkeys(chosen))
+    others = [kind for kind in chosen if kind not in GROUPS["random"]]
+    chance = [kind for kind in chosen if kind in GROUPS["random"]]
     if not others or not chance:
-        return found
+        return chosen
     return [one for at, other in enumerate(others) for one in (chance[at % len(chance)], other)]
 
 
-def sizes_of(text: str, known: Sequence[Symbol]) -> list[tuple[int, ...]]:
+def sizes_of(text: str, symbols_of_run: Sequence[Symbol]) -> list[tuple[int, ...]]:
     """The sizes that SHAPES= names: `1,7,64` where one size is dynamic, `1x16,7x32` for two. Raises a usage error."""
     if not text:
-        return [tuple(symbol.size for symbol in known)]
-    if not known:
+        return [tuple(symbol.size for symbol in symbols_of_run)]
+    if not symbols_of_run:
         raise ArtifactError(f"SHAPES={text}", "no dimension of the artifact is dynamic", "leave it out")
     if text == "auto":
-        return _sizes_around(known)
-    found = []
+        return _sizes_around(symbols_of_run)
+    sizes = []
     for part in text.split(","):
         words = part.strip().split("x")
-        if len(words) != len(known) or not all(word.isdecimal() and 0 < len(word) < 10 for word in words):
-            named = "x".join(symbol.name for symbol in known)
-            raise ArtifactError(f"SHAPES={text}", f"'{part}' is no size for {named}", "give 1,7,64, or 1x16,7x32; auto")
-        found.append(tuple(map(int, words)))
-    return list(dict.fromkeys(found))
+        if len(words) != len(symbols_of_run) or not all(word.isdecimal() and 0 < len(word) < 10 for word in words):
+            named = "x".join(symbol.name for symbol in symbols_of_run)
+            raise ArtifactError(
+                f"SHAPES={text}", f"'{part}' is not a size for {named}", "give 1,7,64, or 1x16,7x32; auto"
+            )
+        sizes.append(tuple(map(int, words)))
+    return list(dict.fromkeys(sizes))
 
 
-def _sizes_around(known: Sequence[Symbol]) -> list[tuple[int, ...]]:
+def _sizes_around(symbols_of_run: Sequence[Symbol]) -> list[tuple[int, ...]]:
     """One, two, odd ones, one less and one more than the data has: each dynamic size by itself, then all."""
-    own = tuple(symbol.size for symbol in known)
-    found = [own]
-    for at, symbol in enumerate(known):
+    own = tuple(symbol.size for symbol in symbols_of_run)
+    sizes = [own]
+    for at, symbol in enumerate(symbols_of_run):
         tried = sorted({1, 2, 7, max(1, symbol.size // 2), max(1, symbol.size - 1), symbol.size + 1})
-        found += [(*own[:at], size, *own[at + 1 :]) for size in tried]
-    return list(dict.fromkeys([*found, tuple(1 for _ in known)]))
+        sizes += [(*own[:at], size, *own[at + 1 :]) for size in tried]
+    return list(dict.fromkeys([*sizes, tuple(1 for _ in symbols_of_run)]))
 
 
 def cases(seeds: Sequence[int], kinds: Sequence[str], sizes: Sequence[tuple[int, ...]]) -> Iterator[SweepCase]:
@@ -262,16 +266,16 @@ def chosen_of(text: str, every: Sequence[SweepCase]) -> list[SweepCase]:
     match = _SEEDS.match(text)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 1 <= first <= last <= len(every):
-        raise ArtifactError(f"CASES={text}", f"is no range of 1-{len(every)}", "give 51-100, or 17")
+        raise ArtifactError(f"CASES={text}", f"is not a range of 1-{len(every)}", "give 51-100, or 17")
     return list(every[first - 1 : last])
 
 
-def bound(binding: Binding, case: SweepCase, known: Sequence[Symbol]) -> Binding:
+def bound(binding: Binding, case: SweepCase, symbols_of_run: Sequence[Symbol]) -> Binding:
     """The arguments of a case: floating-point inputs of its kind, sizes of its own.
 
     Raises a usage error for a tensor of whole numbers whose size changes: nobody knows what should be in it.
     """
-    sizes = {place: size for symbol, size in zip(known, case.sizes, strict=True) for place in symbol.places}
+    sizes = {axis: size for symbol, size in zip(symbols_of_run, case.sizes, strict=True) for axis in symbol.places}
     return replace(binding, tensors=tuple(_bound(tensor, case, sizes) for tensor in binding.tensors))
 
 
@@ -283,8 +287,8 @@ def _bound(tensor: TensorArg, case: SweepCase, sizes: dict[tuple[str, int], int]
         values = make(case.kind, case.seed, tensor.name, tensor.dtype, shape)
         return replace(tensor, shape=shape, initial=values, golden=None)
     if shape != tensor.shape:
-        what = f"'{tensor.name}' holds whole numbers and has a dynamic size"
-        raise ArtifactError("SHAPES=", f"{what}: what should be in it is not known", "sweep without SHAPES=")
+        what = f"'{tensor.name}' has integers and a dynamic size"
+        raise ArtifactError("SHAPES=", f"{what}, so its values at another size are unknown", "sweep without SHAPES=")
     return replace(tensor, golden=None)
 
 
@@ -332,17 +336,25 @@ class Distribution(msgspec.Struct, frozen=True):
 def compare(name: str, dtype: str, actual: bytes, expected: bytes, rtol: float, atol: float) -> OutputError:
     """One output against the reference."""
     a, e = (np.frombuffer(side, STORAGE[dtype]) for side in (actual, expected))
-    found = difference(a, e, dtype, rtol, atol)
+    differs = difference(a, e, dtype, rtol, atol)
     left, right = (decode(side, dtype).astype(np.float64) for side in (a, e))
     both_nan = np.isnan(left) & np.isnan(right)
-    mask: Any = found.mask & ~both_nan if is_float(dtype) else found.mask
+    mask: Any = differs.mask & ~both_nan if is_float(dtype) else differs.mask
     finite = np.isfinite(left) & np.isfinite(right)
     off, size = np.abs(left - right)[finite], np.abs(right)[finite]
     needed = tuple(float(np.maximum(off - one * size, 0).max()) if off.size else 0.0 for one in RTOLS)
     size = size[size > 0]
     scale = float(np.median(size)) if size.size else 0.0
     return OutputError(
-        name, dtype, len(a), int(mask.sum()), found.max_abs, found.max_rel, scale, needed, bool((mask & ~finite).any())
+        name,
+        dtype,
+        len(a),
+        int(mask.sum()),
+        differs.max_abs,
+        differs.max_rel,
+        scale,
+        needed,
+        bool((mask & ~finite).any()),
     )
 
 
@@ -364,8 +376,8 @@ def distribution(errors: Sequence[OutputError], failed: int) -> Distribution:
 
 
 def _percentiles(values: Sequence[float]) -> tuple[float, float, float, float]:
-    found = np.percentile(np.asarray(values), [50, 90, 99, 100], method="higher")
-    return float(found[0]), float(found[1]), float(found[2]), float(found[3])
+    values_at = np.percentile(np.asarray(values), [50, 90, 99, 100], method="higher")
+    return float(values_at[0]), float(values_at[1]), float(values_at[2]), float(values_at[3])
 
 
 def proposal(errors: Sequence[OutputError]) -> tuple[float | None, float | None, str]:
@@ -475,22 +487,24 @@ class Sweep:
     def _inside(self, case: SweepCase, progress: Progress) -> Result:
         binding = bound(self.launch.binding, case, self.symbols)
         elements = sum(tensor.numel for tensor in binding.tensors)
-        told = (case.seed, case.kind, case.sizes)
+        case_fields = (case.seed, case.kind, case.sizes)
         try:
             actual = self._run(binding, progress, lambda call: call.run())
         except Exception as fault:  # of the runtime, whatever its kind
-            return Result(*told, "fault", elements, message=str(fault))
+            return Result(*case_fields, "fault", elements, message=str(fault))
         try:
             expected = self._expected(binding, progress)
         except Exception as error:  # of golden.py, which is anybody's code, or of the reference
-            return Result(*told, "unknown", elements, message=f"{self.oracle}: {type(error).__name__}: {error}"[:500])
+            return Result(
+                *case_fields, "unknown", elements, message=f"{self.oracle}: {type(error).__name__}: {error}"[:500]
+            )
         outputs = tuple(
             compare(tensor.name, tensor.dtype, actual[tensor.name], expected[tensor.name], self.rtol, self.atol)
             for tensor in binding.tensors
             if tensor.name in expected
         )
         status = "mismatch" if any(one.mismatched for one in outputs) else "pass"
-        return Result(*told, status, elements, outputs)
+        return Result(*case_fields, status, elements, outputs)
 
     def _run(self, binding: Binding, progress: Progress, execute: Callable[[Any], object]) -> dict[str, bytes]:
         """The outputs of a run in which ``execute`` is called for every task."""
@@ -521,16 +535,16 @@ def golden_outputs(artifact: Path, binding: Binding) -> dict[str, bytes]:
 
     import torch
 
-    found = runpy.run_path(str(artifact / GOLDEN))
+    namespace = runpy.run_path(str(artifact / GOLDEN))
     tensors: dict[str, Any] = {}
     for one in binding.tensors:
         dtype = getattr(torch, one.dtype)
         raw = bytearray(one.initial if one.initial is not None else bytes(one.nbytes))
         tensors[one.name] = torch.frombuffer(raw, dtype=dtype).reshape(one.shape) if raw else torch.zeros(one.shape)
     tensors |= {one.name: torch.tensor(one.value, dtype=getattr(torch, one.dtype)) for one in binding.scalars}
-    found["compute_golden"](tensors, {"name": "Default"})
+    namespace["compute_golden"](tensors, {"name": "Default"})
     written = {one.name for one in binding.tensors if one.direction != "IN"}
-    names = [name for name in found.get("__outputs__", sorted(written)) if name in written]
+    names = [name for name in namespace.get("__outputs__", sorted(written)) if name in written]
     return {name: tensors[name].detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() for name in names}
 
 

@@ -52,14 +52,16 @@ _EACH = 3
 _ENDED = (0, 1)  # all pass, some fail
 
 
-def run_on_farm(given: argparse.Namespace, every: Sequence[SweepCase], chosen: Sequence[SweepCase]) -> Iterator[Result]:
+def run_on_farm(
+    options: argparse.Namespace, every: Sequence[SweepCase], chosen: Sequence[SweepCase]
+) -> Iterator[Result]:
     """The results of the chosen cases of all, as shares of them end. Raises ArtifactError."""
-    session = session_of(given)
+    session = session_of(options)
     assert session is not None
     with session:
         first = every.index(chosen[0])
         bounds = share_bounds(len(chosen), session.workers)
-        jobs = [_job(given, f"{first + start + 1}-{first + stop}") for start, stop in pairwise(bounds)]
+        jobs = [_job(options, f"{first + start + 1}-{first + stop}") for start, stop in pairwise(bounds)]
         for result in session.results(jobs):
             yield from _results(result)
 
@@ -70,54 +72,54 @@ def share_bounds(cases: int, workers: int) -> list[int]:
     return [cases * number // count for number in range(count + 1)]
 
 
-def _job(given: argparse.Namespace, cases: str) -> FarmJob:
-    options = {**asked_of(given), "PLATFORM": given.platform, "CASES": cases, "JSON": _BACK}
-    options |= {"DATA": "reference"} if is_reference(given.data) else {}
-    root = os.path.abspath(given.artifact)
-    return FarmJob(f"cases {cases}", root, "sweep", options, returns=(_BACK,))
+def _job(options: argparse.Namespace, cases: str) -> FarmJob:
+    assignments = {**asked_of(options), "PLATFORM": options.platform, "CASES": cases, "JSON": _BACK}
+    assignments |= {"DATA": "reference"} if is_reference(options.data) else {}
+    root = os.path.abspath(options.artifact)
+    return FarmJob(f"cases {cases}", root, "sweep", assignments, returns=(_BACK,))
 
 
 def _results(share: FarmResult) -> list[Result]:
     if share.status in _ENDED and _BACK in share.files:
         return msgspec.msgpack.decode(share.files[_BACK], type=Document).cases
     lines = [line for line in share.log.splitlines() if line.strip()]
-    said = next((line.removeprefix("sweep: ") for line in lines if line.startswith("sweep: ")), "")
-    raise ArtifactError(share.label, said or (lines[-1] if lines else f"ended with status {share.status}"))
+    error = next((line.removeprefix("sweep: ") for line in lines if line.startswith("sweep: ")), "")
+    raise ArtifactError(share.label, error or (lines[-1] if lines else f"ended with status {share.status}"))
 
 
 _TOLD = 5
 _INTERRUPTED = 130  # the exit status, as a shell has it
 
 
-def sweep(given: argparse.Namespace) -> int:
+def sweep(options: argparse.Namespace) -> int:
     """Run the sweep that the options ask for and return the exit status. Raises ArtifactError."""
-    by_modules = is_reference(given.data) or not (given.artifact / GOLDEN).is_file()
-    data = None if is_reference(given.data) else given.data
-    built = given.artifact, given.build_dir, given.embedded, given.platform
-    launch = open_launch(*built, data, 0, given.binaries, given.numerics)
-    known = symbols(launch.interface, launch.binding)
-    every = list(cases(seeds_of(given.seeds), kinds_of(given.values), sizes_of(given.shapes, known)))
-    chosen = chosen_of(given.cases, every)
-    root = _place(given)
-    if by_modules and not any(given.artifact.glob("ptoas/**/*.pto")):
-        raise ArtifactError(given.artifact / "ptoas", "holds no .pto modules", "sweep needs them, or a golden.py")
-    rtol, atol = tolerances(given.artifact, given.rtol, given.atol)
-    whole = Sweep(launch, known, MODULES if by_modules else GOLDEN, rtol, atol, given.timeout)
-    refuse_here(given, DATA=data)
-    jobs = given.jobs or os.cpu_count() or 1
-    running = run_on_farm(given, every, chosen) if given.scheduler else run_all(whole, chosen, jobs)
+    by_modules = is_reference(options.data) or not (options.artifact / GOLDEN).is_file()
+    data = None if is_reference(options.data) else options.data
+    built = options.artifact, options.build_dir, options.embedded, options.platform
+    launch = open_launch(*built, data, 0, options.binaries, options.numerics)
+    sizes = symbols(launch.interface, launch.binding)
+    every = list(cases(seeds_of(options.seeds), kinds_of(options.values), sizes_of(options.shapes, sizes)))
+    chosen = chosen_of(options.cases, every)
+    root = _place(options)
+    if by_modules and not any(options.artifact.glob("ptoas/**/*.pto")):
+        raise ArtifactError(options.artifact / "ptoas", "holds no .pto modules", "sweep needs them, or a golden.py")
+    rtol, atol = tolerances(options.artifact, options.rtol, options.atol)
+    whole = Sweep(launch, sizes, MODULES if by_modules else GOLDEN, rtol, atol, options.timeout)
+    refuse_here(options, DATA=data)
+    jobs = options.jobs or os.cpu_count() or 1
+    running = run_on_farm(options, every, chosen) if options.scheduler else run_all(whole, chosen, jobs)
     collected, interrupted = _collected(progress(running, "sweeping", len(chosen)))
     results = sorted(collected, key=lambda one: (one.seed, one.sizes))
     failing = [one for one in results if one.failed]
     smallest = min(failing, key=lambda one: plainness(one.case, one.elements), default=None)
-    found = _distributions(results)
+    errors = _distributions(results)
     if interrupted:
         print(f"[sweep] Ctrl-C after {len(results)} of {len(chosen)} cases")
-    print("\n".join(_lines(whole, results, found)))
-    if given.json:
-        names = [symbol.name for symbol in known]
-        document = Document(given.artifact.name, whole.oracle, rtol, atol, names, found, smallest, results)
-        write_bytes(given.json, _encoded(document, given.json))
+    print("\n".join(_lines(whole, results, errors)))
+    if options.json:
+        names = [symbol.name for symbol in sizes]
+        document = Document(options.artifact.name, whole.oracle, rtol, atol, names, errors, smallest, results)
+        write_bytes(options.json, _encoded(document, options.json))
     if smallest is not None:
         _keep(whole, smallest.case, root)
         short = shlex.quote(os.path.relpath(root))
@@ -143,37 +145,37 @@ def _encoded(document: Document, path: Path) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
 
-def _place(given: argparse.Namespace) -> Path:
-    where = given.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
-    root = Path(os.path.abspath(where)) / f"{artifact_name(given.artifact).replace('.', '_')}_sweep"
+def _place(options: argparse.Namespace) -> Path:
+    where = options.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
+    root = Path(os.path.abspath(where)) / f"{artifact_name(options.artifact).replace('.', '_')}_sweep"
     require_own(root)
     return root
 
 
 def _distributions(results: Sequence[Result]) -> list[Distribution]:
     names = dict.fromkeys(output.name for one in results for output in one.outputs)
-    found = []
+    distributions = []
     for name in names:
         errors = [output for one in results for output in one.outputs if output.name == name]
-        found.append(distribution(errors, sum(error.mismatched > 0 for error in errors)))
-    return found
+        distributions.append(distribution(errors, sum(error.mismatched > 0 for error in errors)))
+    return distributions
 
 
-def _lines(whole: Sweep, results: Sequence[Result], found: Sequence[Distribution]) -> Iterator[str]:
+def _lines(whole: Sweep, results: Sequence[Result], distributions: Sequence[Distribution]) -> Iterator[str]:
     failing = [one for one in results if one.failed]
     unknown = [one for one in results if one.status == "unknown"]
-    told = f"{len(results)} cases against {whole.oracle}, {len(failing)} fail"
-    yield f"[sweep] {told}" + (f", {len(unknown)} of which the reference says nothing" if unknown else "")
+    counts = f"{len(results)} cases against {whole.oracle}, {len(failing)} fail"
+    yield f"[sweep] {counts}" + (f", {len(unknown)} of which the reference says nothing" if unknown else "")
     for one in failing[:_TOLD]:
         yield f"    {one.case.title}: {_ended(one)}"
     if len(failing) > _TOLD:
         yield f"    {len(failing) - _TOLD} more"
     for one in unknown[:1]:
         yield f"    {one.case.title}: {one.message}"
-    rows = [[one.name, *(f"{value:.2g}" for value in (*one.max_abs, *one.max_rel))] for one in found]
+    rows = [[one.name, *(f"{value:.2g}" for value in (*one.max_abs, *one.max_rel))] for one in distributions]
     if rows:
         yield from table(rows, ["largest error", "50%", "90%", "99%", "max", "relative 50%", "90%", "99%", "max"])
-    for output in found:
+    for output in distributions:
         proposed = "no tolerance" if output.rtol is None else f"RTOL={output.rtol:g} ATOL={output.atol:g}"
         yield f"    {output.name}: {proposed}: {output.reason}"
 

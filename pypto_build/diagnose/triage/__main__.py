@@ -93,8 +93,8 @@ def parser() -> argparse.ArgumentParser:
 class Triage:
     """The instruments on one artifact, and what they said."""
 
-    def __init__(self, given: argparse.Namespace, verdict: Verdict, repeat: Repeat) -> None:
-        self.given, self.verdict, self.repeat = given, verdict, repeat
+    def __init__(self, options: argparse.Namespace, verdict: Verdict, repeat: Repeat) -> None:
+        self.options, self.verdict, self.repeat = options, verdict, repeat
         self.answer = Answer(Circumstances(verdict))
         self.remedy: bool | None = None  # whether it passes with the edits of the first finding; None: not tried
 
@@ -113,7 +113,7 @@ class Triage:
             step()
             if self.answer.certain and number < len(steps):
                 self.answer.left_out.append(f"{', '.join(list(steps)[number:])} (the cause is certain)")
-            if self.answer.certain or name == self.given.until:
+            if self.answer.certain or name == self.options.until:
                 return
 
     def try_remedy(self) -> None:
@@ -121,24 +121,24 @@ class Triage:
         first = next((finding for finding in self.answer.ranked if finding.level == "error"), None)
         if first is None or not first.edits or first.rule in _TRIED_BEFORE or self.verdict.status == "pass":
             return
-        if is_distributed(self.given.artifact):
+        if is_distributed(self.options.artifact):
             return
         with taking_long("the edit in a copy"):
-            scratch = self.given.build_dir / "triage" / "remedy"
-            words = [f"PLATFORM={self.given.platform}", *(f"DATA={data}" for data in [self.given.data] if data)]
-            self.remedy = try_edits(load_artifact(self.given.artifact), first.edits, scratch, words)
+            scratch = self.options.build_dir / "triage" / "remedy"
+            words = [f"PLATFORM={self.options.platform}", *(f"DATA={data}" for data in [self.options.data] if data)]
+            self.remedy = try_edits(load_artifact(self.options.artifact), first.edits, scratch, words)
 
     def _edited(self) -> None:
         """Put back what was edited since the last pass, and see whether it passes."""
-        given = self.given
-        program = program_of(given.artifact)
-        if given.until or self.verdict.status == "pass" or is_distributed(given.artifact):
+        options = self.options
+        program = program_of(options.artifact)
+        if options.until or self.verdict.status == "pass" or is_distributed(options.artifact):
             return
-        if program is None and not (given.build_dir / LAST_PASS).is_dir():
+        if program is None and not (options.build_dir / LAST_PASS).is_dir():
             return
         with taking_long("what was edited"):
-            words = [f"PLATFORM={given.platform}", *(f"DATA={data}" for data in [given.data] if data)]
-            edits = edited_findings(load_artifact(given.artifact), given.build_dir, words, self._flags, program)
+            words = [f"PLATFORM={options.platform}", *(f"DATA={data}" for data in [options.data] if data)]
+            edits = edited_findings(load_artifact(options.artifact), options.build_dir, words, self._flags, program)
         self.answer.add(edits.findings)
         places = ", ".join(dict.fromkeys(f"{one.path}:{one.line}" if one.line else one.path for one in edits.edited))
         if not places:
@@ -150,20 +150,22 @@ class Triage:
     def _flags(self) -> list[str]:
         """The flags to compile the program with."""
         vintage = ["--vintage", self.verdict.vintage] if self.verdict.vintage else []
-        return ["--platform", self.given.platform, *vintage]
+        return ["--platform", self.options.platform, *vintage]
 
     def _golden(self) -> None:
         """Check that the golden is that of the reference and the inputs."""
-        given = self.given
-        program = program_of(given.artifact)
-        if given.until or self.verdict.status != "mismatch" or given.data:
+        options = self.options
+        program = program_of(options.artifact)
+        if options.until or self.verdict.status != "mismatch" or options.data:
             return
-        if program is None and not any((given.artifact / name).is_file() for name in ("data/golden.json", "golden.py")):
+        if program is None and not any(
+            (options.artifact / name).is_file() for name in ("data/golden.json", "golden.py")
+        ):
             return
         with taking_long("golden"):
-            artifact = load_artifact(given.artifact)
+            artifact = load_artifact(options.artifact)
             findings, follows = golden_findings(
-                artifact, given.build_dir, [f"PLATFORM={given.platform}"], program, self._flags
+                artifact, options.build_dir, [f"PLATFORM={options.platform}"], program, self._flags
             )
         self.answer.add(findings)
         self.answer.excluded += [follows] if follows else []
@@ -172,7 +174,7 @@ class Triage:
         """Takes what lint finds."""
         from pypto_build.diagnose.lint.__main__ import lint
 
-        self.take("lint", lint(self.given.artifact, self.given.platform, self.given.build_dir))
+        self.take("lint", lint(self.options.artifact, self.options.platform, self.options.build_dir))
 
     def _orders(self) -> None:
         if self.answer.evidence.ended or self.verdict.run_s > _SHORT_S:
@@ -185,10 +187,10 @@ class Triage:
             self.answer.excluded.append(f"the order of the tasks ({orders.runs} other orders give the same bits)")
 
     def _hazards(self) -> None:
-        if self.given.binaries is None:
+        if self.options.binaries is None:
             self.answer.left_out.append("hazards (there is no checked build)")
             return
-        self._tool("hazards", ["--binaries", str(self.given.binaries), *self._weak()])
+        self._tool("hazards", ["--binaries", str(self.options.binaries), *self._weak()])
 
     def _diverge(self) -> None:
         try:
@@ -211,20 +213,27 @@ class Triage:
         self._tool("flaky", ["--rounds", "20", *self._kernels, *self._weak()])
 
     def _weak(self) -> list[str]:
-        return ["--memory-model", self.given.memory_model] if self.given.memory_model else []
+        return ["--memory-model", self.options.memory_model] if self.options.memory_model else []
 
     def _tool(self, name: str, words: Sequence[str]) -> None:
         """Run an instrument on what is built, and take the findings that it leaves."""
-        given = self.given
-        kept = given.build_dir / "findings" / f"{name}.json"
+        options = self.options
+        kept = options.build_dir / "findings" / f"{name}.json"
         kept.unlink(missing_ok=True)
         command = [
             *own_tool(f"pypto_build.diagnose.{name}"),
-            str(given.artifact),
+            str(options.artifact),
             "--platform",
-            given.platform,
+            options.platform,
         ]
-        command += ["--build-dir", str(given.build_dir), "--embedded", str(given.embedded), *words, *self._of_the_run()]
+        command += [
+            "--build-dir",
+            str(options.build_dir),
+            "--embedded",
+            str(options.embedded),
+            *words,
+            *self._of_the_run(),
+        ]
         with taking_long(name):
             run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         if not kept.is_file():
@@ -235,17 +244,17 @@ class Triage:
 
     @property
     def _kernels(self) -> list[str]:
-        return ["--binaries", str(self.given.kernels)] if self.given.kernels else []
+        return ["--binaries", str(self.options.kernels)] if self.options.kernels else []
 
     def _of_the_run(self) -> Iterator[str]:
         """The flags that every instrument with a run of its own takes."""
-        given = self.given
-        flags = ("--data", "--seed", "--timeout", "--numerics", *(("--world", "--devices") if given.chip else ()))
+        options = self.options
+        flags = ("--data", "--seed", "--timeout", "--numerics", *(("--world", "--devices") if options.chip else ()))
         for flag in flags:
-            value = getattr(given, flag.removeprefix("--"))
+            value = getattr(options, flag.removeprefix("--"))
             if value is not None:
                 yield from (flag, str(value))
-        for word in given.chip:
+        for word in options.chip:
             yield from ("--chip", word)
 
     def take(self, name: str, findings: Sequence[Finding]) -> None:
@@ -256,61 +265,63 @@ class Triage:
 
     def request(self) -> Request:
         """A run like that of the verdict, with results of its own."""
-        given = self.given
+        options = self.options
         return replace(
-            request_of(argparse.Namespace(**{**vars(given), "binaries": given.kernels}), given.build_dir / "triage"),
-            seed=int(given.seed or 0),
-            timeout_s=float(given.timeout or 60.0),
+            request_of(
+                argparse.Namespace(**{**vars(options), "binaries": options.kernels}), options.build_dir / "triage"
+            ),
+            seed=int(options.seed or 0),
+            timeout_s=float(options.timeout or 60.0),
         )
 
 
 @command("triage", parser)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """1 where a cause is found, else the exit status of the replay."""
-    verdict = read_verdict(given.build_dir / "verdict.json")
+    verdict = read_verdict(options.build_dir / "verdict.json")
     begun = time.monotonic()
-    triage = Triage(given, verdict, given_options(given.words))
+    triage = Triage(options, verdict, given_options(options.words))
     triage.run()
-    if given.until and not triage.answer.certain:
+    if options.until and not triage.answer.certain:
         return 0
     triage.try_remedy()
-    found = triage.answer.ranked
+    ranked = triage.answer.ranked
     lines = list(lines_of(triage))
-    _keep(given, found, _outcome(triage, lines))
+    _keep(options, ranked, _outcome(triage, lines))
     terminal.say(*lines)
     terminal.say(f"    took: {time.monotonic() - begun:.1f} s, {console.counted(counted.replays, 'replay')}")
-    return 1 if any(finding.level == "error" for finding in found) else verdict.exit_status
+    return 1 if any(finding.level == "error" for finding in ranked) else verdict.exit_status
 
 
 def _outcome(triage: Triage, lines: Sequence[str]) -> TestOutcome:
     """Return the answer as the outcome of a test by the artifact's name."""
-    given, verdict = triage.given, triage.verdict
+    options, verdict = triage.options, triage.verdict
     cause = next((finding for finding in triage.answer.ranked if finding.level == "error"), None)
     reason = f"{cause.position}: {cause.message}" if cause else _ended(verdict)
     word: Word = "PASS" if verdict.status == "pass" and not cause else "FAIL"
     return TestOutcome(
         verdict.artifact,
         word,
-        artifact=str(given.artifact),
-        verdict=os.path.relpath(given.build_dir / "verdict.json"),
+        artifact=str(options.artifact),
+        verdict=os.path.relpath(options.build_dir / "verdict.json"),
         reason=reason,
         text="\n".join(lines),
         failed=word == "FAIL",
     )
 
 
-def _keep(given: argparse.Namespace, findings: Sequence[Finding], outcome: TestOutcome) -> None:
+def _keep(options: argparse.Namespace, findings: Sequence[Finding], outcome: TestOutcome) -> None:
     """Write the files and annotations that are asked for; the annotation of the cause comes first."""
-    ci, root = given.annotate, given.artifact
+    ci, root = options.annotate, options.artifact
     if ci == "github":
         located = [replaced(one, path=os.path.relpath(root / one.path)) if one.path else one for one in findings]
         terminal.say(*github_lines([one for one in located if one.level == "error"]))
-    report = Report("triage", given.artifact.name, tuple(findings), state=state_of(given.artifact))
-    files = {given.json: as_json(report), given.sarif: as_sarif(report, given.artifact)}
-    files[given.build_dir / "findings" / "triage.json"] = as_json(report)
-    files[given.junit] = as_junit([outcome], Path())
+    report = Report("triage", options.artifact.name, tuple(findings), state=state_of(options.artifact))
+    files = {options.json: as_json(report), options.sarif: as_sarif(report, options.artifact)}
+    files[options.build_dir / "findings" / "triage.json"] = as_json(report)
+    files[options.junit] = as_junit([outcome], Path())
     if ci == "gitlab":
-        files[given.build_dir.parents[1] / CODE_QUALITY] = as_code_quality(findings)
+        files[options.build_dir.parents[1] / CODE_QUALITY] = as_code_quality(findings)
     for path, data in files.items():
         if path is not None:
             write_bytes(path, data)
@@ -319,13 +330,13 @@ def _keep(given: argparse.Namespace, findings: Sequence[Finding], outcome: TestO
 def lines_of(triage: Triage) -> Iterator[str]:
     """The answer: the cause, what else was found, what is excluded, what was not looked at."""
     answer, verdict = triage.answer, triage.verdict
-    told = [finding for finding in answer.ranked if finding.level == "error"]
-    also = [finding for finding in answer.ranked if finding not in told[:1]]
-    if told:
+    errors = [finding for finding in answer.ranked if finding.level == "error"]
+    also = [finding for finding in answer.ranked if finding not in errors[:1]]
+    if errors:
         certain = answer.certain and triage.remedy is not False
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}; {'the cause' if certain else 'most likely'}:"
-        yield from told[0].lines
-        if told[0].edits and told[0].rule not in _TRIED_BEFORE:
+        yield from errors[0].lines
+        if errors[0].edits and errors[0].rule not in _TRIED_BEFORE:
             yield f"    {_TRIED[triage.remedy]}"
     elif verdict.error is not None:
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}: {verdict.error}"

@@ -40,13 +40,13 @@ class Trials:
 
     def pass_with(self, texts: Mapping[str, bytes]) -> bool:
         """Return whether a copy with these files passes."""
-        place = copy_artifact(self.artifact, self.scratch)
+        copy = copy_artifact(self.artifact, self.scratch)
         for name, text in texts.items():
-            (place / name).unlink(missing_ok=True)
-            (place / name).write_bytes(text)
+            (copy / name).unlink(missing_ok=True)
+            (copy / name).write_bytes(text)
         if "golden.py" in texts and "data/out" not in {Path(name).parent.as_posix() for name in texts}:
-            make_golden(place)
-        return passes(place, self.scratch, self.words)
+            make_golden(copy)
+        return passes(copy, self.scratch, self.words)
 
     def explained(self, changed: Mapping[str, Path], since: str) -> Edits:
         """Put back files from their copies: all of them, then hunk by hunk."""
@@ -91,12 +91,12 @@ def _compiled(artifact: Artifact, program: Path, output: Path, flags: Sequence[s
     """Compile the program; return those files of the artifact that are otherwise, from there."""
     if not compile_program(program, output, flags):
         return {}
-    found = {}
+    libraries = {}
     for path in compiled_ones(artifact):
         name = path.relative_to(artifact.root).as_posix()
         if (output / name).is_file() and (output / name).read_bytes() != path.read_bytes():
-            found[name] = output / name
-    return found
+            libraries[name] = output / name
+    return libraries
 
 
 def _finding(hunks: Sequence[Edited], since: str, says: str) -> Finding:

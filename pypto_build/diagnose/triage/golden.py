@@ -18,7 +18,7 @@ from pypto_build.diagnose.triage.scratch import compile_program, copy_artifact, 
 
 @dataclass(frozen=True)
 class Reference:
-    """What computes a golden: golden.py of the artifact, else the one that the compiler makes of the program."""
+    """The script of a golden: golden.py of the artifact, else the one that the compiler makes of the program."""
 
     path: Path
     name: str = "golden.py"
@@ -73,30 +73,30 @@ def _make_anew(root: Path) -> str:
 
 def _computed(artifact: Artifact, reference: Reference, scratch: Path) -> Path | None:
     """Return a copy of the artifact with the golden that the reference makes; None if it fails."""
-    place = copy_artifact(artifact, scratch)
+    copy = copy_artifact(artifact, scratch)
     if reference.path.parent != artifact.root:
-        shutil.copyfile(reference.path, place / "golden.py")
-    return place if make_golden(place) else None
+        shutil.copyfile(reference.path, copy / "golden.py")
+    return copy if make_golden(copy) else None
 
 
 def _passes_anew(artifact: Artifact, reference: Reference, scratch: Path, words: Sequence[str]) -> bool:
-    place = _computed(artifact, reference, scratch)
-    return place is not None and passes(place, scratch, words)
+    copy = _computed(artifact, reference, scratch)
+    return copy is not None and passes(copy, scratch, words)
 
 
 def _run_reference(
     artifact: Artifact, reference: Reference, scratch: Path, words: Sequence[str]
 ) -> tuple[list[Finding], str]:
     """Run the reference on the inputs in a copy, and compare what it makes with the golden."""
-    place, hint = _computed(artifact, reference, scratch), _make_anew(artifact.root)
-    if place is None:
+    copy, hint = _computed(artifact, reference, scratch), _make_anew(artifact.root)
+    if copy is None:
         says = f"{reference.name} fails on data/in"
         return [Finding("triage/golden", says, reference.source, 0, hint, "warning")], ""
-    for path in sorted((place / "data" / "out").glob("*.pt")):
+    for path in sorted((copy / "data" / "out").glob("*.pt")):
         name = f"data/out/{path.name}"
         differs = _difference(artifact.root / name, path)
         if differs:
-            right = passes(place, scratch, words)
+            right = passes(copy, scratch, words)
             says = f"{reference.name} makes another {name} of data/in: {differs}"
             says += "; with that one it passes" if right else ""
             level: Level = "error" if right else "warning"
@@ -113,8 +113,8 @@ def _difference(path: Path, made: Path) -> str:
     one, other = read_pt(path), read_pt(made)
     if (one.dtype, one.shape) != (other.dtype, other.shape):
         return f"{other.dtype} {list(other.shape)}, there is {one.dtype} {list(one.shape)}"
-    found = compare_bytes(one.data, other.data, one.dtype, Limits(1e-3, 1e-3))
-    return f"{found.count} of {found.numel} elements differ" if found else ""
+    difference = compare_bytes(one.data, other.data, one.dtype, Limits(1e-3, 1e-3))
+    return f"{difference.count} of {difference.numel} elements differ" if difference else ""
 
 
 def _digest(path: Path) -> str:

@@ -29,11 +29,11 @@ def try_edits(artifact: Artifact, edits: Sequence[Edit], scratch: Path, words: S
         lines[edit.line - 1] = lines[edit.line - 1].replace(edit.old, edit.new, 1)
     if not texts:
         return None
-    place = copy_artifact(artifact, scratch)
+    copy = copy_artifact(artifact, scratch)
     for name, lines in texts.items():
-        (place / name).unlink()
-        (place / name).write_text("".join(lines), encoding="utf-8")
-    return passes(place, scratch, words)
+        (copy / name).unlink()
+        (copy / name).write_text("".join(lines), encoding="utf-8")
+    return passes(copy, scratch, words)
 
 
 def _is_inside(name: str) -> bool:

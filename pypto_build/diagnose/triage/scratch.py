@@ -23,16 +23,16 @@ counted = Counted()
 
 def copy_artifact(artifact: Artifact, scratch: Path) -> Path:
     """Copy the artifact into a directory; its copy. Sources are links: to change one, remove it first."""
-    place = scratch / artifact.root.name
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(artifact.root, place, copy_function=_linked)
-    return place
+    copy = scratch / artifact.root.name
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(artifact.root, copy, copy_function=_linked)
+    return copy
 
 
-def make_golden(place: Path) -> bool:
+def make_golden(artifact: Path) -> bool:
     """Compute the golden of a copy anew, by its golden.py; whether that could be done."""
-    (place / "data" / "golden.json").unlink(missing_ok=True)
-    command = [*own_tool("pypto_build.compiler.golden"), str(place)]
+    (artifact / "data" / "golden.json").unlink(missing_ok=True)
+    command = [*own_tool("pypto_build.compiler.golden"), str(artifact)]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
@@ -42,10 +42,10 @@ def compile_program(program: Path, output: Path, flags: Sequence[str]) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def passes(place: Path, scratch: Path, words: Sequence[str]) -> bool:
+def passes(artifact: Path, scratch: Path, words: Sequence[str]) -> bool:
     """Return whether a copy passes in a replay with these words."""
     counted.replays += 1
-    command = [*own_tool("pypto_build.cli"), "replay", str(place), f"BUILD_DIR={scratch / 'build'}", *words]
+    command = [*own_tool("pypto_build.cli"), "replay", str(artifact), f"BUILD_DIR={scratch / 'build'}", *words]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 

@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 @command("why", parser, run=run_tool_on_runs)
-def main(given: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """The exit status."""
     require_torch("the reference")
     import msgspec
@@ -46,21 +46,23 @@ def main(given: argparse.Namespace) -> int:
     from pypto_build.diagnose.why.kept import lines_of
     from pypto_build.pto.torch.followed import line_on
 
-    if given.source and given.out:
-        raise ArtifactError("", f"OUT={given.out} and FROM={given.source} exclude each other", "leave one of them out")
+    if options.source and options.out:
+        raise ArtifactError(
+            "", f"OUT={options.out} and FROM={options.source} exclude each other", "leave one of them out"
+        )
     top: msgspec.Struct
-    if given.source:
-        top = forward(given)
+    if options.source:
+        top = forward(options)
         lines = forward_lines(top)
     else:
-        top = answer(given)
+        top = answer(options)
         lines = list(lines_of(top))
-    print("\n".join([*lines, *filter(None, [line_on(given.numerics, given.artifact)])]))
-    if given.json:
+    print("\n".join([*lines, *filter(None, [line_on(options.numerics, options.artifact)])]))
+    if options.json:
         try:
-            write_bytes(given.json, msgspec.json.format(msgspec.json.encode(top), indent=1) + b"\n")
+            write_bytes(options.json, msgspec.json.format(msgspec.json.encode(top), indent=1) + b"\n")
         except OSError as error:
-            raise ArtifactError(given.json, f"cannot be written: {error.strerror}", "name another file") from None
+            raise ArtifactError(options.json, f"cannot be written: {error.strerror}", "name another file") from None
     return 0
 
 

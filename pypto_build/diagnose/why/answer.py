@@ -27,7 +27,7 @@ from pypto_build.diagnose.why.forward import (
     last_write,
 )
 from pypto_build.diagnose.why.kept import KeptChain, Link, Summary, keep
-from pypto_build.diagnose.why.runs import Call, Found, Runs, Traced, as_many, find, flat, run
+from pypto_build.diagnose.why.runs import Call, FirstRun, Runs, Traced, as_many, find, flat, run
 from pypto_build.diagnose.why.trace import Array, Intervals, Tile
 from pypto_build.facts.accesses import SPACES
 from pypto_build.replay.reference.hook import ReferenceHook
@@ -57,21 +57,21 @@ class Chain:
 
     def memory(self, address: int, before: int, where: str, value: float | None) -> Link:
         """The byte at `address` of the first run, as tasks before number `before` left it."""
-        for call in self.runs.found.writers(address, before):
+        for call in self.runs.first_run.writers(address, before):
             number = call[0]
             if number not in self.looked and len(self.looked) >= _MOST_TASKS:
                 return Link(where, value, note=f"more than {_MOST_TASKS} tasks back", task=number, cut=True)
             self.looked.add(number)
             if large := self.runs.too_large(call):
                 return Link(where, value, note=large, task=number, cut=True)
-            found = self._stored(call, address, where)
-            if found is not None:
-                return found
+            link = self._stored(call, address, where)
+            if link is not None:
+                return link
         own = any(low <= address < high for low, high in self.external)
         return Link(where, value, note="input of the program" if own else "no task writes it")
 
     def _stored(self, call: Call, address: int, where: str) -> Link | None:
-        args = self.runs.found.tasks[call[0]].args
+        args = self.runs.first_run.tasks[call[0]].args
         index = next((i for i, arg in enumerate(args) if arg.address <= address < arg.address + arg.bytes), None)
         if index is None:
             return None
@@ -96,17 +96,17 @@ class Chain:
     def _element(self, one: Traced, before: int, tile: Tile, row: int, col: int) -> Link:
         """An element that an instruction read: who wrote it last."""
         address = int(tile.addresses[row, col])
-        (found,) = last_write(one.instructions, before, tile.space, np.array([address]))
+        (written_by,) = last_write(one.instructions, before, tile.space, np.array([address]))
         where = _on_chip(tile, row, col)
-        if found is None:
+        if written_by is None:
             return Link(where, _at(tile.values, row, col), task=one.task, block=one.block, kernel=one.kernel,
                         note="nothing in this kernel has written it")  # fmt: skip
-        number, written, row, col = found
-        key = (one.task, one.block, one.member, number, f"{written.operand.place}:{row}:{col}")
+        number, written, row, col = written_by
+        key = (one.task, one.block, one.member, number, f"{written.operand.address}:{row}:{col}")
         if key in self._known:
-            known = self._known[key]
-            again = replace(known, note="as above", parts=False, cut=False, instead="", combined=[], of=[])
-            self._sites[id(again)] = self._sites[id(known)]
+            earlier = self._known[key]
+            again = replace(earlier, note="as above", parts=False, cut=False, instead="", combined=[], of=[])
+            self._sites[id(again)] = self._sites[id(earlier)]
             return again
         link = self._link(
             one, number, _on_chip(written, row, col), _at(written.values, row, col), row, col, written.operand.dtype
@@ -123,15 +123,15 @@ class Chain:
         return self._settled(link)
 
     def _popped(self, link: Link, one: Traced, number: int, popped: Tile, row: int, col: int) -> None:
-        """What came through a pipe: the other core of the group pushed it."""
+        """Add the push that a popped element came from: the other core of the group pushed it."""
         turn = sum(before.name == "TPOP" for before in one.instructions[:number])
         for other in self.runs.of((one.task, one.block)):
             if (other.member == 0) == (one.member == 0) or not self._room():
                 continue
             members = (other.member, one.member)
-            found = handed_over(other.instructions, popped, turn, members, row, col)
-            if found is not None:
-                push, tile, row, col = found
+            handed = handed_over(other.instructions, popped, turn, members, row, col)
+            if handed is not None:
+                push, tile, row, col = handed
                 value = _at(tile.values, row, col)
                 pushed = self._link(other, push, "slot of the pipe", value, row, col, tile.operand.dtype)
                 pushed.of.append(self._element(other, push, tile, row, col))
@@ -156,7 +156,7 @@ class Chain:
                 link.of.append(self._element(one, number, tile, int(rows[index]), int(cols[index])))
 
     def _wrong(self, one: Traced, before: int, tile: Tile, rows: Array, cols: Array) -> Array:
-        """Which of these elements the reference had otherwise when they were written."""
+        """Return a mask of the elements that differed from the reference when they were written."""
         wrong = np.zeros(len(rows), dtype=bool)
         sources = last_write(one.instructions, before, tile.space, tile.addresses[rows, cols])
         for index, source in enumerate(sources):
@@ -169,19 +169,19 @@ class Chain:
         return wrong
 
     def _loaded(self, link: Link, one: Traced, number: int, address: int, value: float | None) -> None:
-        """What a load took from global memory: this kernel's own store before it, another task's, or an input."""
+        """Add the source of a load: an earlier store of this kernel, the store of another task, or an input."""
         own = last_store(one.instructions, number, address)
-        place = one.place(address)
-        if place is None:
+        location = one.place(address)
+        if location is None:
             link.of.append(Link("global memory", value, note="outside of the task's tensors"))
             return
-        index, offset = place
+        index, offset = location
         slot = one.slots[index]
         where = _named(one.names[index], slot, offset)
         if own is not None:
             link.of.append(self._store(one, *own, where=where))
             return
-        first_run = self.runs.found.tasks[one.task].args[index].address + offset
+        first_run = self.runs.first_run.tasks[one.task].args[index].address + offset
         link.of.append(self.memory(first_run, one.task, where, value))
 
     # --- links ---
@@ -193,13 +193,15 @@ class Chain:
         self.links += 1
         line = one.expected.lines.get(number, 0)
         expected = one.expected.values.get(number)
-        wanted = None
+        reference = None
         if expected is not None and row < expected.shape[0] and col < expected.shape[1]:
-            wanted = float(expected[row, col])
+            reference = float(expected[row, col])
         instruction = one.instructions[number]
-        link = Link(where, value, wanted, instruction.name, one.task, one.block, one.kernel,
+        link = Link(where, value, reference, instruction.name, one.task, one.block, one.kernel,
                     pto=f"{one.module}:{line}" if line else "")  # fmt: skip
-        link.differs = wanted is not None and expected is not None and self._differs(value, wanted, dtype, expected)
+        link.differs = (
+            reference is not None and expected is not None and self._differs(value, reference, dtype, expected)
+        )
         if number in one.expected.instead:
             link.instead = one.expected.instead[number]
             link.note = f"the module has {link.instead}"
@@ -213,7 +215,10 @@ class Chain:
         return bool(differ(np.array(actual), np.array(expected), dtype, self.limits, all_))
 
     def _settled(self, link: Link) -> Link:
-        """Whether it parts from the reference. Where it is not known what came in, only another instruction tells."""
+        """Mark a link that differs from the reference although its operands agree, and return it.
+
+        If an operand was cut off, only another instruction in the module counts.
+        """
         below = [one for part in link.of for one in _walk(part)]
         if any(one.cut for one in below):
             link.parts = link.differs and bool(link.instead) and not any(one.parts for one in below)
@@ -234,15 +239,17 @@ class Chain:
 
 
 def _weight(name: str, values: Array) -> Array:
-    """Return how much of a result comes from each element that an instruction combines: the largest decides a maximum,
-    the smallest a minimum, and the largest sizes most of a sum."""
+    """Return the share of each combined element in a result.
+
+    The largest element decides a maximum, the smallest a minimum, and the largest sizes most of a sum.
+    """
     sign = 1 if "MAX" in name else -1 if "MIN" in name else 0
     return np.nan_to_num(sign * values if sign else np.abs(values), nan=np.inf, posinf=np.inf, neginf=-np.inf)
 
 
 def _on_chip(tile: Tile, row: int, col: int) -> str:
     operand = tile.operand
-    return f"{SPACES[tile.space]} 0x{operand.place:x} [{operand.row + row}, {operand.col + col}]"
+    return f"{SPACES[tile.space]} 0x{operand.address:x} [{operand.row + row}, {operand.col + col}]"
 
 
 def _named(name: str, slot: TensorArgument, offset: int) -> str:
@@ -258,12 +265,12 @@ def _named(name: str, slot: TensorArgument, offset: int) -> str:
 
 
 def _walk(link: Link) -> list[Link]:
-    found, todo = [], [link]
+    links, todo = [], [link]
     while todo:
         one = todo.pop()
-        found.append(one)
+        links.append(one)
         todo += one.of
-    return found
+    return links
 
 
 def _at(values: Array, row: int, col: int) -> float | None:
@@ -281,42 +288,42 @@ def _dtype(tile: Tile | None) -> str:
 _OTHERS = 12
 
 
-def answer(given: argparse.Namespace) -> Link:
+def answer(options: argparse.Namespace) -> Link:
     """The chain of the element that is asked for; it and those of others of a range are kept for the report.
 
     Raises ArtifactError and RunFault.
     """
-    launch, checked = _launched(given)
-    number = _output(launch, given.out)
-    wanted = elements(given.at, launch.binding.tensors[number].shape)
-    limits = Limits(given.rtol, given.atol)
-    text = in_child(lambda: _in_child(launch, checked, number, wanted, limits), Progress(), given.timeout)
+    launch, checked = _launched(options)
+    number = _output(launch, options.out)
+    chosen = elements(options.at, launch.binding.tensors[number].shape)
+    limits = Limits(options.rtol, options.atol)
+    text = in_child(lambda: _in_child(launch, checked, number, chosen, limits), Progress(), options.timeout)
     chains = msgspec.json.decode(text, type=list[KeptChain])
-    keep(given.build_dir, given.artifact, chains)
+    keep(options.build_dir, options.artifact, chains)
     return chains[0].link
 
 
-def forward(given: argparse.Namespace) -> Forward:
-    """What was made of the elements that are asked for. Raises ArtifactError and RunFault."""
-    launch, checked = _launched(given)
+def forward(options: argparse.Namespace) -> Forward:
+    """Follow the chosen elements forward and return all that was made of them. Raises ArtifactError and RunFault."""
+    launch, checked = _launched(options)
     names = [tensor.name for tensor in launch.binding.tensors]
-    if given.source not in names:
-        raise ArtifactError("", f"FROM={given.source} is no tensor of the program", f"it has {', '.join(names)}")
-    number = names.index(given.source)
-    wanted = elements(given.at, launch.binding.tensors[number].shape)
-    text = in_child(lambda: _forward_in_child(launch, checked, number, wanted), Progress(), given.timeout)
+    if options.source not in names:
+        raise ArtifactError("", f"FROM={options.source} is not a tensor of the program", f"it has {', '.join(names)}")
+    number = names.index(options.source)
+    chosen = elements(options.at, launch.binding.tensors[number].shape)
+    text = in_child(lambda: _forward_in_child(launch, checked, number, chosen), Progress(), options.timeout)
     return msgspec.json.decode(text, type=Forward)
 
 
-def _forward_in_child(launch: Launch, checked: Path, number: int, wanted: tuple[slice, ...]) -> str:
+def _forward_in_child(launch: Launch, checked: Path, number: int, chosen: tuple[slice, ...]) -> str:
     import torch
 
     torch.set_num_threads(1)
     tensor = launch.binding.tensors[number]
-    source = _intervals(_span(launch, number)[0], tensor, wanted)
-    found = find(launch, checked)
+    source = _intervals(_span(launch, number)[0], tensor, chosen)
+    first_run = find(launch, checked)
     values = {i: _values(launch, i) for i, one in enumerate(launch.binding.tensors) if one.direction != "IN"}
-    walk = Walk(found, source, lambda plan: Runs(launch, checked, found, plan))
+    walk = Walk(first_run, source, lambda plan: Runs(launch, checked, first_run, plan))
     walk.follow()
     outputs = []
     for index, there in values.items():
@@ -326,9 +333,9 @@ def _forward_in_child(launch: Launch, checked: Path, number: int, wanted: tuple[
             first = np.argwhere(carries)[:NAMED].tolist()
             name, low, high = launch.binding.tensors[index].name, float(reached.min()), float(reached.max())
             outputs.append(Reached(name, int(carries.sum()), there.size, low, high, first))
-    count = int(np.prod([part.stop - part.start for part in wanted]))
+    count = int(np.prod([part.stop - part.start for part in chosen]))
     answer = Forward(
-        f"'{tensor.name}' [{given_text(wanted)}]", count, walk.located(launch.artifact), outputs, walk.note
+        f"'{tensor.name}' [{given_text(chosen)}]", count, walk.located(launch.artifact), outputs, walk.note
     )
     return msgspec.json.encode(answer).decode()
 
@@ -344,16 +351,16 @@ def _carried(walk: Walk, launch: Launch, index: int) -> Any:
     return carries
 
 
-def given_text(wanted: tuple[slice, ...]) -> str:
+def given_text(chosen: tuple[slice, ...]) -> str:
     """Parts of each dimension as they are typed."""
-    return ", ".join(str(part.start) if part.stop == part.start + 1 else f"{part.start}:{part.stop}" for part in wanted)
+    return ", ".join(str(part.start) if part.stop == part.start + 1 else f"{part.start}:{part.stop}" for part in chosen)
 
 
-def _launched(given: argparse.Namespace) -> tuple[Launch, Path]:
-    """What is built, and where its checked binaries are."""
-    built = (given.artifact, given.build_dir, given.embedded, given.platform)
-    launch = open_launch(*built, given.data, given.seed, given.usual, given.numerics)
-    return launch, given.binaries or given.build_dir / "check"
+def _launched(options: argparse.Namespace) -> tuple[Launch, Path]:
+    """Return the built artifact and the directory of its checked binaries."""
+    built = (options.artifact, options.build_dir, options.embedded, options.platform)
+    launch = open_launch(*built, options.data, options.seed, options.usual, options.numerics)
+    return launch, options.binaries or options.build_dir / "check"
 
 
 def _output(launch: Launch, name: str | None) -> int:
@@ -362,11 +369,11 @@ def _output(launch: Launch, name: str | None) -> int:
     outputs = [i for i, tensor in enumerate(tensors) if tensor.direction != "IN"]
     if name is None and len(outputs) == 1:
         return outputs[0]
-    found = next((i for i, tensor in enumerate(tensors) if tensor.name == name), None)
-    if found is None or found not in outputs:
-        known = ", ".join(tensors[i].name for i in outputs) or "none"
-        raise ArtifactError("", f"OUT={name or ''} is no output of the program", f"it has {known}")
-    return found
+    number = next((i for i, tensor in enumerate(tensors) if tensor.name == name), None)
+    if number is None or number not in outputs:
+        names = ", ".join(tensors[i].name for i in outputs) or "none"
+        raise ArtifactError("", f"OUT={name or ''} is not an output of the program", f"it has {names}")
+    return number
 
 
 def elements(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
@@ -382,35 +389,35 @@ def elements(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
             first = int(low) if low or not colon else 0
             last = (int(high) if high else extent) if colon else first + 1
         except ValueError:
-            raise ArtifactError("", f"AT={text}: '{part}' is no index and no range", "I or I:J") from None
+            raise ArtifactError("", f"AT={text}: '{part}' is neither an index nor a range", "write I or I:J") from None
         if not 0 <= first < last <= extent:
             raise ArtifactError("", f"AT={text}: {part} is outside of 0 to {extent - 1}", f"the shape is {list(shape)}")
         ranges.append(slice(first, last))
     return tuple(ranges)
 
 
-def _in_child(launch: Launch, checked: Path, number: int, wanted: tuple[slice, ...], limits: Limits) -> str:
+def _in_child(launch: Launch, checked: Path, number: int, chosen: tuple[slice, ...], limits: Limits) -> str:
     import torch
 
     torch.set_num_threads(1)
     tensor = launch.binding.tensors[number]
     base, _ = _span(launch, number)
-    found = find(launch, checked)
+    first_run = find(launch, checked)
     actual = _values(launch, number)
-    cone = cone_of(found, _intervals(base, tensor, wanted), len(found.tasks))
-    indices = [tuple(part.start for part in wanted)]
-    if actual[wanted].size > 1:
-        indices = _most_wrong(actual, _expected(launch, number, found, cone), wanted, tensor.dtype, limits)
+    cone = cone_of(first_run, _intervals(base, tensor, chosen), len(first_run.tasks))
+    indices = [tuple(part.start for part in chosen)]
+    if actual[chosen].size > 1:
+        indices = _most_wrong(actual, _expected(launch, number, first_run, cone), chosen, tensor.dtype, limits)
     external = {_span(launch, i) for i, one in enumerate(launch.binding.tensors) if one.nbytes}
-    runs = _runs(launch, checked, found, cone)
-    runs.intact = lambda: _values(launch, number)[wanted].tobytes() == actual[wanted].tobytes()
+    runs = _runs(launch, checked, first_run, cone)
+    runs.intact = lambda: _values(launch, number)[chosen].tobytes() == actual[chosen].tobytes()
     item = np.dtype(STORAGE[tensor.dtype]).itemsize
     chains = []
     for index in indices:
         chain = Chain(runs, external, limits)
         where = f"'{tensor.name}' [{', '.join(map(str, index))}]"
         flat = int(np.ravel_multi_index(index, tensor.shape))
-        top = chain.memory(base + flat * item, len(found.tasks), where, float(actual[index]))
+        top = chain.memory(base + flat * item, len(first_run.tasks), where, float(actual[index]))
         if runs.varies and not top.note:
             top.note = f"it varies: the first run left {float(actual[index]):.7g}"
         chain.locate(launch.artifact, top)
@@ -418,15 +425,15 @@ def _in_child(launch: Launch, checked: Path, number: int, wanted: tuple[slice, .
     return msgspec.json.encode(chains).decode()
 
 
-def _runs(launch: Launch, checked: Path, found: Found, cone: Cone) -> Runs:
+def _runs(launch: Launch, checked: Path, first_run: FirstRun, cone: Cone) -> Runs:
     """The second runs, for a cone."""
 
     def plan(call: Call) -> tuple[list[Call], list[Call] | None]:
-        chosen = as_many(found, [call, *(one for one in cone.calls if one[0] < call[0])])
-        return chosen, cone_of(found, Intervals(), call[0] + 1, chosen).calls if found.by_itself else None
+        chosen = as_many(first_run, [call, *(one for one in cone.calls if one[0] < call[0])])
+        return chosen, cone_of(first_run, Intervals(), call[0] + 1, chosen).calls if first_run.by_itself else None
 
-    runs = Runs(launch, checked, found, plan)
-    runs.poison = not found.by_itself or len(cone.left.without(_given(launch))) > 0
+    runs = Runs(launch, checked, first_run, plan)
+    runs.poison = not first_run.by_itself or len(cone.left.without(_given(launch))) > 0
     runs.last = cone.calls[0] if cone.calls else (-1, -1)
     return runs
 
@@ -439,10 +446,10 @@ def _given(launch: Launch) -> Intervals:
     return Intervals.of(low, high)
 
 
-def _intervals(base: int, tensor: Any, wanted: tuple[slice, ...]) -> Intervals:
+def _intervals(base: int, tensor: Any, chosen: tuple[slice, ...]) -> Intervals:
     """The bytes of a part of a tensor of the program, which lies at `base`."""
     item = np.dtype(STORAGE[tensor.dtype]).itemsize
-    *outer, last = wanted or (slice(0, 1),)
+    *outer, last = chosen or (slice(0, 1),)
     shape = tensor.shape or (1,)
     strides = np.cumprod((1, *shape[:0:-1]))[::-1] * item
     first = np.array([last.start * item], np.int64)
@@ -453,15 +460,15 @@ def _intervals(base: int, tensor: Any, wanted: tuple[slice, ...]) -> Intervals:
 
 
 def _most_wrong(
-    actual: Any, expected: Any, wanted: tuple[slice, ...], dtype: str, limits: Limits
+    actual: Any, expected: Any, chosen: tuple[slice, ...], dtype: str, limits: Limits
 ) -> list[tuple[int, ...]]:
     """The element of a range that is most wrong, then some of the others that are wrong, from all over the range."""
-    mine, theirs = actual[wanted], expected[wanted]
+    mine, theirs = actual[chosen], expected[chosen]
     first = int(np.argmax(_distance(mine, theirs)))
     wrong = np.flatnonzero(differ(mine, theirs, dtype, limits, expected))
     others = wrong[np.linspace(0, len(wrong) - 1, min(_OTHERS, len(wrong))).astype(np.int64)] if len(wrong) else wrong
     flat = dict.fromkeys([first, *others.tolist()])
-    starts = [part.start for part in wanted]
+    starts = [part.start for part in chosen]
     return [tuple(int(a + b) for a, b in zip(starts, np.unravel_index(one, mine.shape), strict=True)) for one in flat]
 
 
@@ -477,8 +484,8 @@ def _values(launch: Launch, number: int) -> Any:
     return decode(stored, tensor.dtype).reshape(tensor.shape)
 
 
-def _expected(launch: Launch, number: int, found: Found, cone: Cone) -> Any:
-    only = flat(cone.calls) if found.by_itself else []
+def _expected(launch: Launch, number: int, first_run: FirstRun, cone: Cone) -> Any:
+    only = flat(cone.calls) if first_run.by_itself else []
     run(launch, ReferenceHook(launch.artifact, launch.numerics), {"only": only}, {})
     return _values(launch, number)
 

@@ -1,4 +1,4 @@
-"""Whether an element differs from what the reference has: beyond what is allowed, or what rounding explains."""
+"""Compares elements with the reference: a difference counts beyond the tolerance, or beyond the effect of rounding."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ _RTOL = {"float32": 4e-5, "float16": 1 / 512, "bfloat16": 1 / 64}
 
 @np.errstate(all="ignore")
 def differ(actual: Array, expected: Array, dtype: str, limits: Limits, tile: Array | None = None) -> Array:
-    """Which elements differ. The larger the values of the reference's whole `tile` (`expected` where it is not given)
-    are, the more rounding explains."""
+    """Return a mask of the elements that differ.
+
+    The larger the values of the reference's whole `tile` are, the more rounding explains. Its default is `expected`.
+    """
     a, e = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
     all_ = e if tile is None else np.asarray(tile, np.float64)
     same = (a == e) | (np.isnan(a) & np.isnan(e))

@@ -1,5 +1,4 @@
-"""From elements of a tensor on to all that was made of them: which instructions had them in their operands, how many
-elements carried them, and which elements of the outputs they reach."""
+"""Follows elements of a tensor forward: the instructions that used them, and the outputs that they reach."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import msgspec
 import numpy as np
 
 from pypto_build.artifact.instruction_sites import AccessSite, find_positions
-from pypto_build.diagnose.why.runs import Call, Found, Runs, Traced, as_many, exact, is_atomic, pieces
+from pypto_build.diagnose.why.runs import Call, FirstRun, Runs, Traced, as_many, exact, is_atomic, pieces
 from pypto_build.diagnose.why.trace import Array, Instruction, Intervals, Tile
 from pypto_build.facts.accesses import READ, SPACES, WRITE
 from pypto_build.pto.ops import TABLE
@@ -64,7 +63,7 @@ def _elements(name: str, tile: Tile, result: Tile, row: int, col: int) -> tuple[
 
 
 def reached(name: str, tile: Tile, carries: Array, result: Tile) -> Array:
-    """Which elements of a result have one of those in them that `carries` marks among an operand's."""
+    """Return a mask of the elements of a result that depend on the elements of an operand that `carries` marks."""
     family = _FAMILIES.get(name, "")
     high, wide = result.operand.height, result.operand.width
     if family in _BY_VALUE and carries.shape != (high, wide):
@@ -87,11 +86,11 @@ def reached(name: str, tile: Tile, carries: Array, result: Tile) -> Array:
 
 def _spread(mask: Array, high: int, wide: int) -> Array:
     """A mask in the shape of a result: a single row or column stands for all."""
-    found = np.zeros((high, wide), bool)
+    spread = np.zeros((high, wide), bool)
     rows = high if mask.shape[0] == 1 else min(high, mask.shape[0])
     cols = wide if mask.shape[1] == 1 else min(wide, mask.shape[1])
-    found[:rows, :cols] = mask[:rows, :cols]
-    return found
+    spread[:rows, :cols] = mask[:rows, :cols]
+    return spread
 
 
 def _one(row: int, col: int, tile: Tile) -> tuple[Array, Array]:
@@ -108,10 +107,10 @@ def _all(high: int, wide: int) -> tuple[Array, Array]:
 def handed_over(
     pushing: Sequence[Instruction], popped: Tile, turn: int, members: tuple[int, int], row: int, col: int
 ) -> tuple[int, Tile, int, int] | None:
-    """Which push a member's `turn`-th pop (from 0) has its element from: its number, its tile, row and column there.
+    """Return the push that an element of a member's `turn`-th pop (from 0) came from: number, tile, row and column.
 
-    `members` are who pushed and who popped. A cube's tile is one of both vector cores where it is split between them.
-    Of several pipes, the push that holds what was popped.
+    `members` are the numbers of the pushing and of the popping core. A tile of the cube may be split between both
+    vector cores. With several pipes, the push with the popped value counts.
     """
     value = popped.values[row, col]
     for one in in_turn(pushing, turn):
@@ -128,8 +127,7 @@ def in_turn(pushing: Sequence[Instruction], turn: int) -> list[Instruction]:
 
 
 def carried_over(push: Tile, carries: Array, popped: Tile, members: tuple[int, int]) -> Array | None:
-    """Which elements of a popped tile carry what `carries` marks of a pushed one; None where that is not what was
-    popped."""
+    """Carry the mask of a pushed tile over to the popped tile. Returns None if the pop took another tile."""
     high, wide = popped.operand.height, popped.operand.width
     inside = [(r, c) for r in (0, high - 1) for c in (0, wide - 1) if _in_push(push, popped, members, r, c) is not None]
     for lane_row, lane_col in ((0, 0), (high // 2, 0), (0, wide // 2)):
@@ -176,7 +174,7 @@ def last_write(
     instructions: list[Instruction], before: int, space: int, addresses: Array
 ) -> list[tuple[int, Tile, int, int] | None]:
     """For each address of a memory who wrote it last before an instruction: its number, the tile, row and column."""
-    found: list[tuple[int, Tile, int, int] | None] = [None] * len(addresses)
+    writers: list[tuple[int, Tile, int, int] | None] = [None] * len(addresses)
     left = np.arange(len(addresses))
     lowest, highest = int(addresses.min(initial=1 << 62)), int(addresses.max(initial=-1))
     for number in range(before - 1, -1, -1):
@@ -190,11 +188,11 @@ def last_write(
             hit = np.flatnonzero(flat[order[np.minimum(at, len(flat) - 1)]] == addresses[left])
             for index in hit.tolist():
                 row, col = divmod(int(order[at[index]]), tile.operand.width)
-                found[int(left[index])] = (number, tile, row, col)
+                writers[int(left[index])] = (number, tile, row, col)
             left = np.delete(left, hit)
         if not len(left):
             break
-    return found
+    return writers
 
 
 def last_store(instructions: list[Instruction], before: int, address: int) -> tuple[int, int, int] | None:
@@ -220,90 +218,90 @@ class Cone:
     left: Intervals = field(default_factory=Intervals)
 
 
-def cone_of(found: Found, wanted: Intervals, before: int, given: Iterable[Call] = ()) -> Cone:
+def cone_of(first_run: FirstRun, needed: Intervals, before: int, calls: Iterable[Call] = ()) -> Cone:
     """The calls of tasks before number `before` that have a part in what the bytes hold then, or in what calls that are
-    `given` load; these are among them."""
-    asked: dict[int, set[int]] = {}
-    for number, block in given:
-        asked.setdefault(number, set()).add(block)
+    `calls` load; these are among them."""
+    blocks_of: dict[int, set[int]] = {}
+    for number, block in calls:
+        blocks_of.setdefault(number, set()).add(block)
     cone = Cone()
-    low, high = found.stored_hulls
+    low, high = first_run.stored_hulls
     for number in range(before - 1, -1, -1):
-        first, end = wanted.hull
-        if number not in asked and not (low[number] < end and high[number] > first):
+        first, end = needed.hull
+        if number not in blocks_of and not (low[number] < end and high[number] > first):
             continue
-        blocks = _storing(found, number, wanted, asked.get(number, set()))
+        blocks = _storing(first_run, number, needed, blocks_of.get(number, set()))
         if blocks:
-            wanted = _before(found, number, wanted, blocks)
+            needed = _before(first_run, number, needed, blocks)
             cone.calls += [(number, block) for block in sorted(blocks, reverse=True)]
-    cone.left = wanted
+    cone.left = needed
     return cone
 
 
-def _storing(found: Found, number: int, wanted: Intervals, blocks: set[int]) -> set[int]:
+def _storing(first_run: FirstRun, number: int, needed: Intervals, blocks: set[int]) -> set[int]:
     """The blocks of a task that store some of the bytes, and those whose stores they load."""
-    regions = found.regions_of(number)
-    if found.is_opaque(number):
-        args = [arg.span for arg in found.tasks[number].args if arg.writes]
+    regions = first_run.regions_of(number)
+    if first_run.is_opaque(number):
+        args = [arg.span for arg in first_run.tasks[number].args if arg.writes]
         spans = np.array(args, np.int64).reshape(-1, 2)
-        if blocks or wanted.touched(spans[:, 0], spans[:, 1]).any():
-            return set(range(max(found.tasks[number].block_num, 1)))
+        if blocks or needed.touched(spans[:, 0], spans[:, 1]).any():
+            return set(range(max(first_run.tasks[number].block_num, 1)))
     stores = regions[(regions["kind"] & WRITE) > 0]
     blocks = set(blocks)
-    asked = wanted
+    needed_here = needed
     loads = regions[np.isin(regions["block"], list(blocks)) & ((regions["kind"] & READ) > 0)]
-    if blocks and found.tasks[number].block_num > 1:
-        asked = asked.with_(pieces(loads))
+    if blocks and first_run.tasks[number].block_num > 1:
+        needed_here = needed_here.with_(pieces(loads))
     while len(stores):
-        more = set(stores["block"][_touching(stores, asked)].tolist()) - blocks
+        more = set(stores["block"][_touching(stores, needed_here)].tolist()) - blocks
         if not more:
             break
         blocks |= more
-        if found.tasks[number].block_num == 1:
+        if first_run.tasks[number].block_num == 1:
             break
-        asked = pieces(regions[np.isin(regions["block"], list(more)) & ((regions["kind"] & READ) > 0)])
+        needed_here = pieces(regions[np.isin(regions["block"], list(more)) & ((regions["kind"] & READ) > 0)])
     return blocks
 
 
-def _touching(regions: Array, wanted: Intervals) -> Array:
-    """Which regions share a byte with some."""
+def _touching(regions: Array, needed: Intervals) -> Array:
+    """Return a mask of the regions that share a byte with `needed`."""
     base, rows = regions["base"].astype(np.int64), regions["rows"].astype(np.int64)
     stride, length = regions["stride"].astype(np.int64), regions["length"].astype(np.int64)
-    hit = wanted.touched(base, base + (rows - 1) * stride + length)
+    hit = needed.touched(base, base + (rows - 1) * stride + length)
     for index in np.flatnonzero(hit & (rows > 1)).tolist():  # between the rows, perhaps
         part = pieces(regions[index : index + 1])
-        hit[index] = bool(wanted.touched(part.low, part.high).any())
+        hit[index] = bool(needed.touched(part.low, part.high).any())
     return hit
 
 
-def _before(found: Found, number: int, wanted: Intervals, blocks: set[int]) -> Intervals:
-    """What is wanted of the tasks before, where these blocks of a task store some of it."""
-    regions = found.regions_of(number)
-    if len(blocks) < found.tasks[number].block_num:
+def _before(first_run: FirstRun, number: int, needed: Intervals, blocks: set[int]) -> Intervals:
+    """Return the bytes needed from earlier tasks, if these blocks of a task store some of the needed bytes."""
+    regions = first_run.regions_of(number)
+    if len(blocks) < first_run.tasks[number].block_num:
         regions = regions[np.isin(regions["block"], list(blocks))]
     stores = regions[((regions["kind"] & WRITE) > 0) & ~is_atomic(regions)]
     if len(stores) and exact(stores):
-        wanted = wanted.without(pieces(stores))
+        needed = needed.without(pieces(stores))
     loads = pieces(regions[((regions["kind"] & READ) > 0) | is_atomic(regions)])
-    if found.is_opaque(number):
-        spans = np.array([arg.span for arg in found.tasks[number].args if arg.reads], np.int64).reshape(-1, 2)
+    if first_run.is_opaque(number):
+        spans = np.array([arg.span for arg in first_run.tasks[number].args if arg.reads], np.int64).reshape(-1, 2)
         loads = loads.with_(Intervals.of(spans[:, 0], spans[:, 1]))
-    return wanted.with_(loads)
+    return needed.with_(loads)
 
 
-def reached_by(found: Found, source: Intervals) -> list[Call]:
+def reached_by(first_run: FirstRun, source: Intervals) -> list[Call]:
     """Calls that load the bytes, or what such calls store, in order; more than those that truly have them."""
     carried, calls = source, []
-    low, high = found.loaded_hulls
-    for number in range(len(found.tasks)):
+    low, high = first_run.loaded_hulls
+    for number in range(len(first_run.tasks)):
         first, end = carried.hull
         if not (low[number] < end and high[number] > first):
             continue
-        regions = found.regions_of(number)
+        regions = first_run.regions_of(number)
         loads = regions[((regions["kind"] & READ) > 0)]
         blocks = set(loads["block"][_touching(loads, carried)].tolist())
-        if found.is_opaque(number):
-            blocks = set(range(max(found.tasks[number].block_num, 1)))
+        if first_run.is_opaque(number):
+            blocks = set(range(max(first_run.tasks[number].block_num, 1)))
         if blocks:
             calls += [(number, block) for block in sorted(blocks)]
             kept = regions[np.isin(regions["block"], list(blocks)) & ((regions["kind"] & WRITE) > 0)]
@@ -360,20 +358,20 @@ class Walk:
     """Follows bytes through the tasks in the order of submission. `tainted` are those that carry the elements, by their
     addresses in the first run."""
 
-    def __init__(self, found: Found, source: Intervals, runs: Callable[[Plan], Runs]) -> None:
-        self.found, self.tainted = found, source
+    def __init__(self, first_run: FirstRun, source: Intervals, runs: Callable[[Plan], Runs]) -> None:
+        self.first_run, self.tainted = first_run, source
         self.steps: dict[tuple[int, int, int, str, str], Carried] = {}
         self.sites: dict[tuple[int, int, int, str, str], AccessSite] = {}
         self.note = ""
-        self._calls = reached_by(found, source)
+        self._calls = reached_by(first_run, source)
         self._runs = runs(self._plan)
 
     def _plan(self, call: Call) -> tuple[list[Call], list[Call] | None]:
         """With a call those that come after it; needed is what they load."""
         at = self._calls.index(call)
-        chosen = as_many(self.found, self._calls[at:])
+        chosen = as_many(self.first_run, self._calls[at:])
         last = max(chosen)[0] + 1
-        return chosen, cone_of(self.found, Intervals(), last, chosen).calls if self.found.by_itself else None
+        return chosen, cone_of(self.first_run, Intervals(), last, chosen).calls if self.first_run.by_itself else None
 
     def follow(self) -> None:
         """Go through all calls that load what carries; what others store over it carries nothing any more."""
@@ -381,7 +379,7 @@ class Walk:
         for number, block in self._calls:
             blocks.setdefault(number, []).append(block)
         looked = 0
-        for number in range(len(self.found.tasks)):
+        for number in range(len(self.first_run.tasks)):
             calls = [(number, block) for block in blocks.get(number, []) if self._loads((number, block))]
             if calls and looked == _MOST_TASKS:
                 self.note = (
@@ -398,20 +396,20 @@ class Walk:
             self._overwritten(number, [block for _, block in calls])
 
     def _overwritten(self, number: int, but: list[int]) -> None:
-        """What the blocks of a task store that were not followed."""
-        low, high = self.found.stored_hulls
+        """Drop the bytes that the unfollowed blocks of a task store over."""
+        low, high = self.first_run.stored_hulls
         first, end = self.tainted.hull
         if low[number] < end and high[number] > first:
-            regions = self.found.regions_of(number)
+            regions = self.first_run.regions_of(number)
             stores = regions[((regions["kind"] & WRITE) > 0) & ~is_atomic(regions) & ~np.isin(regions["block"], but)]
             if exact(stores):
                 self.tainted = self.tainted.without(pieces(stores))
 
     def _loads(self, call: Call) -> bool:
         """Return whether a call may load a tainted byte."""
-        if self.found.is_opaque(call[0]):
+        if self.first_run.is_opaque(call[0]):
             return True
-        regions = self.found.regions_of(call[0])
+        regions = self.first_run.regions_of(call[0])
         loads = pieces(regions[(regions["block"] == call[1]) & ((regions["kind"] & READ) > 0)])
         return bool(self.tainted.touched(loads.low, loads.high).any())
 
@@ -432,7 +430,7 @@ class Walk:
                 memory = _memory(own, tile.space, tile.span[1])
                 memory[tile.addresses[..., None] + np.arange(tile.operand.element)] = mask[..., None]
                 if mask.any():
-                    where = f"{SPACES[tile.space]} 0x{tile.operand.place:x}"
+                    where = f"{SPACES[tile.space]} 0x{tile.operand.address:x}"
                     self._note(one, instruction, where, mask, tile.values[mask].astype(np.float64))
             self._store(one, instruction, own)
 
@@ -442,11 +440,11 @@ class Walk:
         """The tiles that an instruction writes, with which of their elements carry now."""
         sources = [(tile, _memory(memories, tile.space, tile.span[1])[tile.addresses]) for tile in instruction.read]
         loads = [view for view in instruction.views if not view.writes]
-        found = []
+        results = []
         for result in instruction.written:
             mask = np.zeros(result.addresses.shape, bool)
             if result not in instruction.results:
-                found.append((result, mask))
+                results.append((result, mask))
                 continue
             for tile, carries in sources:
                 if carries.any():
@@ -456,13 +454,13 @@ class Walk:
                 mask[:high, :wide] |= self.tainted.holds(self._first_run(view.addresses[:high, :wide], one))
             if instruction.name == "TPOP":
                 mask |= pushed.popped(one, instruction, result)
-            found.append((result, mask))
-        return found
+            results.append((result, mask))
+        return results
 
     def _first_run(self, addresses: Array, one: Traced) -> Array:
         """Addresses of the run that traced a call, as they were in the first."""
         there = np.full(addresses.shape, -1, np.int64)
-        for slot, arg in zip(one.slots, self.found.tasks[one.task].args, strict=True):
+        for slot, arg in zip(one.slots, self.first_run.tasks[one.task].args, strict=True):
             inside = (addresses >= slot.buffer) & (addresses < slot.buffer + slot.size)
             there[inside] = addresses[inside] - slot.buffer + arg.address
         return there
@@ -484,18 +482,18 @@ class Walk:
                 elif not view.adds:
                     self.tainted = self.tainted.without(part)
             if mask.any():
-                place = one.place(int(addresses[mask][0]))
-                where = f"'{one.names[place[0]]}'" if place is not None else "global memory"
+                location = one.place(int(addresses[mask][0]))
+                where = f"'{one.names[location[0]]}'" if location is not None else "global memory"
                 self._note(one, instruction, where, mask, tile.values[:high, :wide][mask].astype(np.float64))
 
     def _note(self, one: Traced, instruction: Instruction, where: str, mask: Array, values: Array) -> None:
         key = one.task, one.block, one.member, instruction.site.offset, where
         row, col = (int(i) for i in np.argwhere(mask)[0])
         low, high, count = float(values.min()), float(values.max()), int(np.count_nonzero(mask))
-        known = self.steps.get(key)
-        if known is not None:
-            known.times, known.count = known.times + 1, known.count + count
-            known.min, known.max = min(known.min, low), max(known.max, high)
+        step = self.steps.get(key)
+        if step is not None:
+            step.times, step.count = step.times + 1, step.count + count
+            step.min, step.max = min(step.min, low), max(step.max, high)
             return
         line = one.expected.lines.get(instruction.number, 0)
         pto = f"{one.module}:{line}" if line else ""
@@ -515,7 +513,7 @@ class Walk:
 
 
 class _Pushed:
-    """What the members of a group hand over to each other through pipes."""
+    """The tiles that the members of a group pass to each other through pipes."""
 
     def __init__(self, members: Sequence[Traced]) -> None:
         self._members = members
@@ -524,7 +522,7 @@ class _Pushed:
     def in_turns(self) -> Iterator[tuple[Traced, Instruction]]:
         """The instructions of all members, those that pop after those that push."""
         at = [0] * len(self._members)
-        while any(place < len(one.instructions) for place, one in zip(at, self._members, strict=True)):
+        while any(position < len(one.instructions) for position, one in zip(at, self._members, strict=True)):
             went_on = False
             for index, one in enumerate(self._members):
                 while at[index] < len(one.instructions) and not self._waits(one, at[index]):
@@ -536,11 +534,11 @@ class _Pushed:
                 yield self._members[index], self._members[index].instructions[at[index]]
                 at[index] += 1
 
-    def _waits(self, one: Traced, place: int) -> bool:
-        """Whether an instruction pops what nobody has pushed yet, and somebody will."""
-        if one.instructions[place].name != "TPOP":
+    def _waits(self, one: Traced, position: int) -> bool:
+        """Return whether an instruction pops a tile that another member has still to push."""
+        if one.instructions[position].name != "TPOP":
             return False
-        turn = sum(before.name == "TPOP" for before in one.instructions[:place])
+        turn = sum(before.name == "TPOP" for before in one.instructions[:position])
         for other in self._others(one):
             pushes = [push.number for push in other.instructions if push.name == "TPUSH" and push.read]
             if turn < len(pushes) and (other.member, pushes[turn]) not in self.carries:
@@ -558,20 +556,20 @@ class _Pushed:
             for push in in_turn(other.instructions, turn):
                 carries = self.carries.get((other.member, push.number))
                 if carries is not None:
-                    found = carried_over(push.read[0], carries, result, (other.member, one.member))
-                    if found is not None:
-                        mask |= found
+                    mask_of_push = carried_over(push.read[0], carries, result, (other.member, one.member))
+                    if mask_of_push is not None:
+                        mask |= mask_of_push
                         break
         return mask
 
 
 def _memory(memories: dict[int, Array], space: int, size: int) -> Array:
     """The mask of a memory of the core, at least so large."""
-    found = memories.get(space)
-    if found is None or len(found) < size:
+    memory = memories.get(space)
+    if memory is None or len(memory) < size:
         grown = np.zeros(max(size, 1 << 16), bool)
-        if found is not None:
-            grown[: len(found)] = found
+        if memory is not None:
+            grown[: len(memory)] = memory
         memories[space] = grown
     return memories[space]
 

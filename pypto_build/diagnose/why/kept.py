@@ -25,7 +25,7 @@ def lines_of(link: Link, depth: int = 0) -> Iterator[str]:
     note = f"  ({link.note})" if link.note else ""
     mark = "   <-- parts from the reference here" if link.parts else ""
     yield f"{pad}{link.where} = {_value(link)}{instruction}{note}{mark}"
-    places = [place for place in (link.cpp, link.pto) if place]
+    places = [position for position in (link.cpp, link.pto) if position]
     if places:
         yield f"{pad}    task {link.task} {link.kernel}{_block(link)}  {'  '.join(places)}"
     for summary in link.combined:
@@ -62,10 +62,10 @@ class Summary(msgspec.Struct):
 class Link(msgspec.Struct):
     """One element on the way: where it lies, what made it, its value, and the value that the reference has there.
 
-    ``parts``: the reference has another value here, and none of what it was made of differs. ``where`` is `'g' [3, 7]`
-    or `UB 0x0 [3, 7]`; ``of`` are the links it was made of, ``combined`` says of how many where those are only some; of
-    what is ``cut`` nobody looked what it was made of. ``instead`` is the operation that the module has in the
-    instruction's place.
+    ``parts``: the reference has another value here, and none of its sources differs. ``where`` is `'g' [3, 7]` or
+    `UB 0x0 [3, 7]`. ``of`` are the links it was made of; if they are only some, ``combined`` is the number of all.
+    A link that is ``cut`` was not followed further. ``instead`` is the operation of the module in place of the
+    instruction.
     """
 
     where: str
@@ -106,10 +106,10 @@ def keep(build_dir: Path, root: Path, chains: Sequence[KeptChain]) -> None:
     """Add chains to those that hold for the artifact as it is now; the latest of an element counts."""
     state = state_of(root)
     try:
-        known = read_kept(build_dir, root)
+        chains_before = read_kept(build_dir, root)
     except ArtifactError:
-        known = []
-    by_element = {(one.output, tuple(one.index)): one for one in (*known, *chains)}
+        chains_before = []
+    by_element = {(one.output, tuple(one.index)): one for one in (*chains_before, *chains)}
     document = _Document(state, list(by_element.values())[-_MOST:])
     write_bytes(_path(build_dir), msgspec.json.encode(document))
 

@@ -45,8 +45,8 @@ _OURS = {"cstdint", "stdint.h", "pto/pto-inst.hpp", "tensor.h", "intrinsic.h", "
 _MOST_PIECES = 1 << 22
 
 
-class Found:
-    """What the first run says: tasks by number, and who loads and stores what."""
+class FirstRun:
+    """The record of the first run: its tasks by number, with their loads and stores."""
 
     def __init__(self, launch: Launch, record: Record) -> None:
         self.record = record
@@ -74,8 +74,10 @@ class Found:
 
     @cached_property
     def by_itself(self) -> bool:
-        """Whether calls depend on others by what they load alone: no conditions, signals or reads of the
-        orchestration."""
+        """Return whether calls depend on others through loads alone.
+
+        That holds if the run has no conditions, no signals and no reads of the orchestration.
+        """
         document = self.record.document
         try:
             text = self._source.read_text(encoding="utf-8", errors="replace")
@@ -96,8 +98,8 @@ class Found:
         stores = self._stores[: np.searchsorted(self._stores, self.record.first_region[before])]
         regions = self.record.regions[stores]
         hit = regions[_covering(regions, address)]
-        found = sorted({(int(one["task"]), int(one["block"])) for one in hit}, reverse=True)
-        yield from found
+        calls = sorted({(int(one["task"]), int(one["block"])) for one in hit}, reverse=True)
+        yield from calls
 
     def bytes_of(self, call: Call) -> int:
         """Return the number of bytes that a call loads and stores."""
@@ -129,14 +131,14 @@ class Found:
         return low.tolist(), high.tolist()
 
 
-def find(launch: Launch, checked: Path) -> Found:
+def find(launch: Launch, checked: Path) -> FirstRun:
     """Run everything, with the checked kernels in place of the usual. The arena has what it leaves."""
     directory = launch.build_dir / "why" / "find"
     directory.mkdir(parents=True, exist_ok=True)
     run(
         launch, None, {"output_dir": str(directory), "accesses": True, "serial": True}, checked_kernels(launch, checked)
     )
-    return Found(launch, read_record(directory))
+    return FirstRun(launch, read_record(directory))
 
 
 def checked_kernels(launch: Launch, checked: Path) -> dict[str, Path]:
@@ -149,8 +151,8 @@ def run(
     launch: Launch, callback: Callable[[Any], None] | None, options: Mapping[str, Any], libraries: Mapping[str, Path]
 ) -> None:
     """A run with other options than the launch's own, whose checked kernels judge nothing."""
-    told = {**launch.options, "judge": False, "poison": True, **options}
-    replace(launch, options=told).run(callback, libraries)
+    settings = {**launch.options, "judge": False, "poison": True, **options}
+    replace(launch, options=settings).run(callback, libraries)
 
 
 def may_be_plain(source: Path) -> bool:
@@ -178,7 +180,7 @@ def pieces(regions: Array) -> Intervals:
 
 
 def exact(regions: Array) -> bool:
-    """Whether `pieces` are no more than the regions."""
+    """Return whether `pieces` cover exactly the regions."""
     return int(regions["rows"].astype(np.int64).sum()) <= _MOST_PIECES
 
 
@@ -226,7 +228,7 @@ class Values(Mapping[int, np.ndarray[Any, Any]]):
 
 @dataclass
 class Expected:
-    """What the reference had where a kernel's instructions wrote: line of the module, values, by the instruction."""
+    """The reference's lines and values for the results of a kernel's instructions, by the instruction."""
 
     lines: dict[int, int] = field(default_factory=dict)
     values: Values = field(default_factory=lambda: Values())
@@ -264,8 +266,11 @@ _Told = Mapping[tuple[int, int, int], tuple[list[Event], list[str]]]
 
 @dataclass
 class _Runs:
-    """What one round brought: of each task its tensors and its kernels by member, what the reference told by task,
-    block and member, and by kernel the module it is made from."""
+    """The results of one round.
+
+    Tensors and kernels (by member) are those of each task. Events of the reference are by task, block and member.
+    `modules` has the module of each kernel.
+    """
 
     slots: dict[int, list[TensorArgument]] = field(default_factory=dict)
     positions: dict[int, list[int]] = field(default_factory=dict)
@@ -279,9 +284,13 @@ class Runs:
     calls these depend (None: all are made)."""
 
     def __init__(
-        self, launch: Launch, checked: Path, found: Found, plan: Callable[[Call], tuple[list[Call], list[Call] | None]]
+        self,
+        launch: Launch,
+        checked: Path,
+        first_run: FirstRun,
+        plan: Callable[[Call], tuple[list[Call], list[Call] | None]],
     ) -> None:
-        self.launch, self.found, self._plan = launch, found, plan
+        self.launch, self.first_run, self._plan = launch, first_run, plan
         self.poison = True  # whether anything that is not written may be loaded
         self.last: Call = (-1, -1)
         self.intact: Callable[[], bool] = lambda: True  # whether the call `last` left what it left in the first run
@@ -299,11 +308,11 @@ class Runs:
 
     def too_large(self, call: Call) -> str:
         """Why a call cannot be traced; empty where it can. Its trace is on the disk, and so is the reference's."""
-        size = self.found.bytes_of(call)
+        size = self.first_run.bytes_of(call)
         free = shutil.disk_usage(self.launch.build_dir).free
         if 2 * _TIMES * size < free:
             return ""
-        block = f" block {call[1]}" if self.found.tasks[call[0]].block_num > 1 else ""
+        block = f" block {call[1]}" if self.first_run.tasks[call[0]].block_num > 1 else ""
         return (
             f"task {call[0]}{block} loads and stores {size >> 20} MB, whose trace needs {2 * _TIMES * size >> 20} MB: "
             f"{self.launch.build_dir} has {free >> 20}"
@@ -324,13 +333,13 @@ class Runs:
                 self._look(calls, needed, runs)
             self.varies = not self.intact()
         self._refer(calls, needed, runs)
-        found: dict[Call, list[Traced]] = {call: [] for call in calls}
+        traced: dict[Call, list[Traced]] = {call: [] for call in calls}
         for stem in sorted(self._directory.glob("trace.*.json"), key=position_of):
             number, block, _ = position_of(stem)
             if number in runs.slots:
-                found.setdefault((number, block), []).append(self._read(stem, runs))
+                traced.setdefault((number, block), []).append(self._read(stem, runs))
         self._clear()  # what was read stays mapped
-        return found
+        return traced
 
     def _clear(self) -> None:
         for old in self._directory.glob("trace.*"):
@@ -340,7 +349,9 @@ class Runs:
         """Run with the calls traced."""
         last = max(calls)[0]
         names = {
-            self.found.kernels.get(func_id, "") for number, _ in calls for func_id in self.found.tasks[number].kernels
+            self.first_run.kernels.get(func_id, "")
+            for number, _ in calls
+            for func_id in self.first_run.tasks[number].kernels
         }
 
         def until(call: Any) -> None:
@@ -363,21 +374,21 @@ class Runs:
 
     def _after(self, last: int) -> list[Call]:
         """A call at which a run may end where those up to a task are looked at."""
-        return [(last + 1, -1)] if last + 1 < len(self.found.tasks) else []
+        return [(last + 1, -1)] if last + 1 < len(self.first_run.tasks) else []
 
     def _refer(self, calls: list[Call], needed: list[Call] | None, runs: _Runs) -> None:
         """Run by the reference, which tells what it wrote in the calls."""
         recorder = Recorder(kept=self._directory / "reference.bin")
         artifact, numerics = self.launch.artifact, self.launch.numerics
         plain, probed = References(artifact, numerics=numerics), References(artifact, recorder, numerics)
-        asked, last = set(calls), max(calls)[0]
+        chosen, last = set(calls), max(calls)[0]
 
         def until(call: Any) -> None:
             if call.number > last:
                 raise Stop
             block = call.block or 0
             together = call.block is None and call.block_num > 1  # whose events are whose is not known
-            if together or (call.number, block) not in asked:
+            if together or (call.number, block) not in chosen:
                 if not plain.execute(call):
                     call.run()
                 return
@@ -391,8 +402,8 @@ class Runs:
             for member, (role, _, name) in zip(members, call.kernels, strict=True):
                 path = member.body.unit.path
                 runs.modules[name] = path.relative_to(self.launch.artifact).as_posix()
-                told = recorder.of(member)
-                runs.events[call.number, block, ROLES[role]] = told.events, told.dtypes
+                reference = recorder.of(member)
+                runs.events[call.number, block, ROLES[role]] = reference.events, reference.dtypes
 
         with suppress(Stop):
             run(self.launch, until, {"only": [] if needed is None else flat(needed), "poison": self.poison}, {})
@@ -400,12 +411,12 @@ class Runs:
     def _read(self, stem: Path, runs: _Runs) -> Traced:
         number, block, member = position_of(stem)
         instructions = read_trace(stem.with_name(stem.name.removesuffix(".json"))).instructions
-        told = runs.events.get((number, block, member))
-        expected = aligned(instructions, *told) if told else Expected()
+        reference = runs.events.get((number, block, member))
+        expected = aligned(instructions, *reference) if reference else Expected()
         kernel = runs.kernels[number].get(member, "")
-        given = self.found.names.get(number, [])
+        names_of_task = self.first_run.names.get(number, [])
         names = [
-            given[at] if at < len(given) else f"argument {position} of task {number}"
+            names_of_task[at] if at < len(names_of_task) else f"argument {position} of task {number}"
             for at, position in enumerate(runs.positions[number])
         ]
         return Traced(
@@ -426,12 +437,12 @@ def flat(calls: Iterable[Call]) -> list[int]:
     return [number for call in calls for number in call]
 
 
-def as_many(found: Found, calls: Iterable[Call], least: int = 1) -> list[Call]:
+def as_many(first_run: FirstRun, calls: Iterable[Call], least: int = 1) -> list[Call]:
     """The first of some calls that are traced at a time, `least` of them however large they are."""
     chosen: list[Call] = []
     left = _BYTES
     for call in calls:
-        left -= _TIMES * found.bytes_of(call)
+        left -= _TIMES * first_run.bytes_of(call)
         if len(chosen) >= least and (left < 0 or len(chosen) == _CALLS):
             break
         chosen.append(call)

@@ -1,5 +1,6 @@
-"""A kernel call as its trace tells it: every instruction, the elements of its operands and what they held, flags and
-barriers, and what variables held where the kernel was compiled to tell it."""
+"""The trace of a kernel call: instructions with the values of their operands, flags and barriers.
+
+A kernel that was compiled for `scons step` also records the values of its variables."""
 
 from __future__ import annotations
 
@@ -113,7 +114,7 @@ _MOST_ELEMENTS = 1 << 24
 
 class TileOperand(msgspec.Struct, frozen=True, array_like=True):
     """A rectangle of a tile, `height` x `width` from (`row`, `col`) on, and where its bytes are in the trace: `size`
-    from `at` on, the first of them `start` bytes into the tile, which lies at `place` of its memory."""
+    from `at` on, the first of them `start` bytes into the tile, which lies at `address` of its memory."""
 
     space: Annotated[int, msgspec.Meta(ge=0, lt=len(SPACES))]
     access: _Count
@@ -130,7 +131,7 @@ class TileOperand(msgspec.Struct, frozen=True, array_like=True):
     width: _Extent
     fractal_rows: _Extent
     fractal_cols: _Extent
-    place: _Count
+    address: _Count
     start: _Count
     at: _Address
     size: _Count
@@ -141,7 +142,7 @@ class TileOperand(msgspec.Struct, frozen=True, array_like=True):
         return _TYPES.get((self.type, self.element), f"uint{8 * self.element}")
 
     def offsets(self) -> Array:
-        """Of each element of the rectangle, its first byte counted from the tile's address."""
+        """Return the offset of each element of the rectangle, in bytes from the tile's address."""
         r = np.arange(self.row, self.row + self.height)[:, None]
         c = np.arange(self.col, self.col + self.width)[None, :]
         if not self.fractals:
@@ -215,13 +216,13 @@ class Tile:
 
     @property
     def writes(self) -> bool:
-        """Whether the instruction writes it; what it reads and writes is two operands."""
+        """Return whether the instruction writes it. An operand that is read and written is listed twice."""
         return bool(self.operand.access & WRITE)
 
     @property
     def span(self) -> tuple[int, int]:
         """The bytes it touches of its memory: the first, and one past the last."""
-        first = self.operand.place + self.operand.start
+        first = self.operand.address + self.operand.start
         return first, first + self.operand.size
 
     @property
@@ -241,7 +242,7 @@ _KEPT = 64
 
 @lru_cache(_KEPT)
 def _addresses_of(tile: Tile) -> Array:
-    return tile.operand.offsets() + tile.operand.place
+    return tile.operand.offsets() + tile.operand.address
 
 
 @lru_cache(_KEPT)
@@ -253,7 +254,7 @@ def _values_of(tile: Tile) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class AccessedView:
-    """What of global memory an instruction touched, `shape` elements as rows and columns."""
+    """The part of global memory that an instruction touched, as rows and columns of `shape` elements."""
 
     record: _Record = field(repr=False)
     shape: tuple[int, int]
@@ -337,8 +338,10 @@ class SyncEvent:
 
 @dataclass(frozen=True)
 class Variable:
-    """What a variable held after the first `before` instructions: a number or an address, a tile, or the address of the
-    first element of a view of `shape`, `stride`."""
+    """The value of a variable after the first `before` instructions.
+
+    It is a number, an address, a tile, or the address of the first element of a view of `shape`, `stride`.
+    """
 
     before: int
     name: str
@@ -366,13 +369,13 @@ def read_trace(stem: Path) -> Trace:
         for record in _records(path):
             if not _complete(record, len(data)):
                 raise ArtifactError(
-                    path, f"is no trace: an operand of {record.name} is not in its bytes", "run it again"
+                    path, f"is not a trace: an operand of {record.name} is not in its bytes", "run it again"
                 )
             _take(trace, record, data)
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "run it again") from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is no trace: {error}", "run it again") from None
+        raise ArtifactError(path, f"is not a trace: {error}", "run it again") from None
     return trace
 
 
@@ -381,7 +384,7 @@ def _records(path: Path) -> Iterator[_Record]:
     with open_file(path) as raw, BufferedReader(cast(RawIOBase, raw)) as file:
         line = file.readline(_LONGEST)
         if line != b"[\n":
-            raise msgspec.DecodeError("its first line begins no list")
+            raise msgspec.DecodeError("its first line does not begin a list")
         while not line.endswith(b"]\n"):
             line = file.readline(_LONGEST)
             event = line.removeprefix(b",").removesuffix(b"]\n")

@@ -71,7 +71,7 @@ class _Reader:
         try:
             return Value(at, match.end(), json.loads(match[0]))
         except ValueError:
-            self.fail(at, f"{match[0]} is no value")
+            self.fail(at, f"{match[0]} is not a value")
 
     def container(self, start: int, depth: int, close: str) -> Value:
         members: dict[str, Value] = {}

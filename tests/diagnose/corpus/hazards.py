@@ -255,7 +255,7 @@ BUGS = (
         "rows of an output that its kernel leaves out", _DAG,
         (("kernels/aiv/kernel_add.cpp", "TSTORE(v20, v17);", "v17.SetValidShape(126, 128); TSTORE(v20, v17);"),),
         "hazards/unwritten-output", "kernels/aiv/kernel_add.cpp", "TSTORE(v20, v17);",
-        "task 4 kernel_add is to write them, and its TSTORE leaves them out",
+        "task 4 kernel_add should write them, but its TSTORE leaves them out",
     ),
     Bug(
         "tensor whose producer is not submitted", _DAG,

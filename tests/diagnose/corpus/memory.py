@@ -98,7 +98,7 @@ BUGS = (
     _mul(
         "scalar that is read behind a flag",
         f"{_STORE}\n  {_pair('PIPE_MTE3', 'PIPE_S')}\n  if (v3[0] > 1e30f) pipe_barrier(PIPE_V);", "stale-read",
-        "if (v3[0] > 1e30f)", "plain read of bytes 0 to 4 of 'g' finds what was there before TSTORE: no dsb",
+        "if (v3[0] > 1e30f)", "plain read of bytes 0 to 4 of 'g' returns the value from before TSTORE: no dsb",
     ),
     _mul(
         "scalar that is read again",
@@ -110,7 +110,7 @@ BUGS = (
         "scalar read before it is dropped",
         f"if (v3[0] > 1e30f) pipe_barrier(PIPE_M);\n  {_STORE}\n  {_OVER}\n"
         f"  if (v3[1] > 1e30f) pipe_barrier(PIPE_V);\n  {_ALL}", "stale-read",
-        "if (v3[1] > 1e30f)", "finds what was there before TSTORE",
+        "if (v3[1] > 1e30f)", "returns the value from before TSTORE",
     ),
     _mul(
         "scalar into an old line",
@@ -133,7 +133,7 @@ BUGS = (
             f"    }}\n    arg1[__pypto_spmd_block_idx] = 0.0f;\n    {_ALL} {_FENCE}\n#endif // __DAV_VEC__",
         ), (_SPMD_FILE, "TSTORE(y__ssa_v0_pview_1_tensor, tmp3__ssa_v0);", "")),
         "memory/shared-line", _SPMD_FILE, "arg1[__pypto_spmd_block_idx] = 0.0f;",
-        "store into one line of 64 bytes, 0 to 64 of 'y', at the same time",
+        "store into the same 64-byte line, 0 to 64 of 'y', at the same time",
     ),
     Bug(
         "scalar in the line of another block's rows", _SPMD,
@@ -196,7 +196,7 @@ OF_RANKS = (
     Bug(
         "all-reduce that tells of its part before it is visible", _ALLREDUCE, ((_SUM, _TOLD, _STAGED + _TOLD),),
         "memory/unfenced-notify", _SUM, "TSTORE(v21, v20);",
-        "'sum_ranks' TSTORE stores comm_d0.partial_buf+0..1023 of rank 1 and notifies before that is visible", True,
+        "'sum_ranks' TSTORE stores comm_d0.partial_buf+0..1023 of rank 1 and notifies before the store is visible", True,
     ),
     Bug(
         "row for the next rank without a fence", _PIPELINE, ((_SEND, _DRAINED, "    pipe_barrier(PIPE_ALL);\n"),),
@@ -205,7 +205,7 @@ OF_RANKS = (
     Bug(
         "fence before the pipe is done", _PIPELINE,
         ((_SEND, _DRAINED, "    dsb(DSB_DDR);\n    pipe_barrier(PIPE_ALL);\n"),),
-        "memory/unfenced-notify", _SEND, "TSTORE(v8, v4);", "its pipe may still be at it, or no dsb waits for it", True,
+        "memory/unfenced-notify", _SEND, "TSTORE(v8, v4);", "its pipe may still be busy, or no dsb waits for it", True,
     ),
     Bug(
         "part that is put without a fence", _EXCHANGE, ((_PUT, _DRAINED, "    pipe_barrier(PIPE_ALL);\n"),),
@@ -223,6 +223,6 @@ OF_RANKS = (
         "slot whose line is still that of the row before", _PIPELINE,
         ((_RECEIVE, "    TLOAD(v3, v7);\n", f"    if (({_SLOT})[0] > 1e30f) pipe_barrier(PIPE_V);\n    TLOAD(v3, v7);\n"),),
         "memory/stale-read", _RECEIVE, f"if (({_SLOT})[0] > 1e30f)",
-        "finds what was there before rank 0 d0 'stage_one' kernel 'scale_and_send' TSTORE", True,
+        "returns the value from before rank 0 d0 'stage_one' kernel 'scale_and_send' TSTORE", True,
     ),
 )  # fmt: skip

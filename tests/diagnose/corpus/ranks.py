@@ -34,7 +34,7 @@ class RankBug:
     name: str
     program: str
     edits: tuple[tuple[str, str], ...]
-    said: str
+    says: str
     at: str = ""
     tool: str = "hazards"
 
@@ -128,14 +128,17 @@ def plant(bug: RankBug, project: Project) -> str:
 
 
 def found(bug: RankBug, output: str, project: Project) -> bool:
-    """Whether the output says what it should, of a line that holds what it should."""
+    """Return whether the output has the expected message at a line with the expected text."""
     root = project.root / "build_output" / f"_jit_dist_{bug.program}"
     for line in output.splitlines():
-        if bug.said in line:
+        if bug.says in line:
             if not bug.at:
                 return True
-            place = re.match(r"([^:\s]+):(\d+):", line)
-            if place and bug.at in (root / place[1]).read_text(encoding="utf-8").splitlines()[int(place[2]) - 1]:
+            position = re.match(r"([^:\s]+):(\d+):", line)
+            if (
+                position
+                and bug.at in (root / position[1]).read_text(encoding="utf-8").splitlines()[int(position[2]) - 1]
+            ):
                 return True
     return False
 
@@ -144,8 +147,8 @@ def table() -> str:
     """One row a bug."""
     rows = ["| planted bug | program | command | what is said |", "|---|---|---|---|"]
     for bug in BUGS:
-        said = f"`{bug.said.strip('[]')}` at `{bug.at}`" if bug.at else f"`{bug.said.strip('[]')}`"
-        rows.append(f"| {bug.name} | `dist_{bug.program}` | `scons {bug.tool}` | {said} |")
+        message = f"`{bug.says.strip('[]')}` at `{bug.at}`" if bug.at else f"`{bug.says.strip('[]')}`"
+        rows.append(f"| {bug.name} | `dist_{bug.program}` | `scons {bug.tool}` | {message} |")
     return "\n".join(rows) + "\n"
 
 
@@ -162,10 +165,10 @@ def main() -> int:
     try:
         project = Project(directory)
         for program in dict.fromkeys(bug.program for bug in BUGS):
-            said = plant(RankBug("", program, (), ""), project)
-            if not said.startswith("status 0") or "[hazards/" in said:
+            first_output = plant(RankBug("", program, (), ""), project)
+            if not first_output.startswith("status 0") or "[hazards/" in first_output:
                 missed += 1
-                print(f"--- {program} as it is: something is found\n{said}")
+                print(f"--- {program} as it is: something is found\n{first_output}")
         for bug in BUGS:
             output = plant(bug, project)
             if not found(bug, output, project):

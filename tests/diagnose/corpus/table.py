@@ -38,8 +38,10 @@ def table() -> str:
 
 
 def _row(name: str, command: str, file: str, at: str, rule: str, fixed: bool = False) -> str:
-    place = f"`{file}`" + (f": `{at.strip()}`" if at else "") if file else "the run"
-    return f"| {name} | `{command}` | {place.replace('|', chr(92) + '|')} | `{rule}` | {'applies' if fixed else ''} |"
+    position = f"`{file}`" + (f": `{at.strip()}`" if at else "") if file else "the run"
+    return (
+        f"| {name} | `{command}` | {position.replace('|', chr(92) + '|')} | `{rule}` | {'applies' if fixed else ''} |"
+    )
 
 
 def page(text: str) -> str:

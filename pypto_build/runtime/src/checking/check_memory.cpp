@@ -140,7 +140,7 @@ void CoreCheck::omission(const Omission &found) {
         subject.markers = found.cleaned ? kFence : std::string(kClean) + " " + kFence;
         break;
     case Omission::StaleRead:
-        message = format("%s of %s finds what was there before %s%s", instruction, where.c_str(), other,
+        message = format("%s of %s returns the value from before %s%s", instruction, where.c_str(), other,
                          found.pending ? ": no dsb after the store is over makes it visible"
                                        : ": the line is in the core's data cache since then");
         subject.markers = (found.pending ? drain + " " : std::string()) + kClean;

@@ -42,7 +42,7 @@ class Recipe:
 
     @property
     def command(self) -> str:
-        """What is typed, without the artifact."""
+        """Return the command as a user types it, without the artifact."""
         return " ".join(("scons", self.tool, *self.options))
 
 

@@ -50,7 +50,7 @@ _PLATFORM = "a2a3sim"
 
 
 def _run(tool: str, artifact: Path, options: tuple[str, ...], json: Path | None) -> str:
-    """What an instrument prints."""
+    """Run an instrument and return its output."""
     words = [sys.executable, "-m", "pypto_build.cli", tool, artifact.name, "-p", _PLATFORM, *options]
     words += [f"JSON={json}"] if json else []
     environment = {
@@ -72,9 +72,9 @@ def _golden(artifact: Path) -> None:
         shutil.copy(made, artifact / "data" / "out" / made.name)
 
 
-def _prepared(recipe: Recipe, artifacts: Path, place: Path) -> Path:
+def _prepared(recipe: Recipe, artifacts: Path, directory: Path) -> Path:
     """A copy with its data, before the bug."""
-    artifact = place / recipe.artifact
+    artifact = directory / recipe.artifact
     shutil.copytree(artifacts / recipe.artifact, artifact)
     for name in recipe.constant:
         path = artifact / "data" / "in" / f"{name}.pt"
@@ -88,30 +88,30 @@ def _prepared(recipe: Recipe, artifacts: Path, place: Path) -> Path:
 
 def look(recipe: Recipe, artifacts: Path) -> list[str]:
     """Plant a bug and run its instrument; what is not as the recipe says, and what the instrument printed."""
-    place = Path(tempfile.mkdtemp())
+    directory = Path(tempfile.mkdtemp())
     try:
-        artifact = _prepared(recipe, artifacts, place)
+        artifact = _prepared(recipe, artifacts, directory)
         plant(recipe, artifact)
-        json = place / "found.json"
-        said = _run(recipe.tool, artifact, recipe.options, json)
+        json = directory / "found.json"
+        output = _run(recipe.tool, artifact, recipe.options, json)
         if not json.is_file():
-            return ["no findings were written", said]
+            return ["no findings were written", output]
         wrong = _of_why(recipe, artifact, json) if recipe.tool == "why" else _of_findings(recipe, artifact, json)
-        return [*wrong, said] if wrong else []
+        return [*wrong, output] if wrong else []
     except PatternError as error:
         return [str(error)]
     except subprocess.TimeoutExpired:
         return ["it did not end within 900 s"]
     finally:
-        shutil.rmtree(place)
+        shutil.rmtree(directory)
 
 
 def _of_findings(recipe: Recipe, artifact: Path, json: Path) -> list[str]:
-    """What is wrong with the findings."""
-    found = read_report(json).findings
-    if len(found) != 1:
-        return [f"{len(found)} findings: {', '.join(f'{f.rule} at {f.position}' for f in found)}"]
-    (one,) = found
+    """Return the faults of the findings."""
+    findings = read_report(json).findings
+    if len(findings) != 1:
+        return [f"{len(findings)} findings: {', '.join(f'{f.rule} at {f.position}' for f in findings)}"]
+    (one,) = findings
     wrong = [f"the rule is {one.rule}"] if one.rule != recipe.rule else []
     if one.path != recipe.file or not re.search(recipe.at, _line(artifact, one.path, one.line)):
         wrong.append(f"it is at {one.position}: {_line(artifact, one.path, one.line).strip()[:120]}")
@@ -124,7 +124,7 @@ def _line(artifact: Path, path: str, line: int) -> str:
 
 
 def _of_why(recipe: Recipe, artifact: Path, json: Path) -> list[str]:
-    """What is wrong with the links that part from the reference."""
+    """Return the faults of the links that part from the reference."""
     marked = [link for link in _links(msgspec.json.decode(json.read_bytes(), type=Link)) if link.parts]
     if not marked:
         return ["no link parts from the reference"]
@@ -161,17 +161,19 @@ def main(words: list[str] | None = None) -> int:
         "--clean", action="store_true", help="the artifacts without bugs, which nothing is to be said of"
     )
     parser.add_argument("--write", action="store_true", help="write the table of the documentation, if all are found")
-    given = parser.parse_args(words)
-    chosen = [(kind, r) for kind, all_ in CLASSES.items() for r in all_ if given.only in f"{kind}: {r.name}"]
-    if given.clean:
-        chosen = [("clean", r) for r in _clean(given.artifacts, [r for _, r in chosen])]
-    missing = sorted({r.artifact for _, r in chosen if not (given.artifacts / r.artifact).is_dir()})
+    options = parser.parse_args(words)
+    chosen = [(kind, r) for kind, all_ in CLASSES.items() for r in all_ if options.only in f"{kind}: {r.name}"]
+    if options.clean:
+        chosen = [("clean", r) for r in _clean(options.artifacts, [r for _, r in chosen])]
+    missing = sorted({r.artifact for _, r in chosen if not (options.artifacts / r.artifact).is_dir()})
     if missing:
-        parser.error(f"--artifacts {given.artifacts}: there is no {', '.join(missing)}")
+        parser.error(f"--artifacts {options.artifacts}: there is no {', '.join(missing)}")
     missed = 0
-    with ThreadPoolExecutor(given.jobs) as pool:
-        for (kind, recipe), wrong in zip(chosen, pool.map(lambda c: look(c[1], given.artifacts), chosen), strict=True):
-            if given.clean and wrong and wrong[0].startswith("0 findings"):
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for (kind, recipe), wrong in zip(
+            chosen, pool.map(lambda c: look(c[1], options.artifacts), chosen), strict=True
+        ):
+            if options.clean and wrong and wrong[0].startswith("0 findings"):
                 wrong = []
             missed += bool(wrong)
             print(
@@ -181,7 +183,7 @@ def main(words: list[str] | None = None) -> int:
                 flush=True,
             )
     print(f"{len(chosen) - missed} of {len(chosen)}")
-    if given.write and not missed and not given.only and not given.clean:
+    if options.write and not missed and not options.only and not options.clean:
         table.write(CLASSES)
     return int(bool(missed))
 
