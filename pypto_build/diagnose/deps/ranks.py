@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.files import write_bytes
+from pypto_build.artifact.files import from_here, write_bytes
 from pypto_build.diagnose.console import counted, one_of, table
 from pypto_build.diagnose.deps.text import track
 from pypto_build.diagnose.recorded.evidence import SIMULATED
@@ -229,7 +229,7 @@ def deps_of_ranks(given: argparse.Namespace, run_deps: Callable[[argparse.Namesp
             option = f"TASK={given.task}" if given.task else f"TO={given.to}"
             raise ArtifactError(option, "is a task of one dispatch", "name that with RANK=, such as RANK=0/d0")
         if given.export:
-            print(_export(run, given.export, given.output))
+            print(from_here(_export(run, given.export, given.output)))
         else:
             print("\n".join(summary_lines(run)))
         return 0
