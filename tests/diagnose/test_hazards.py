@@ -121,7 +121,7 @@ def test_arguments_that_plain_code_uses_are_touched(tmp_path: Path) -> None:
 
 
 def test_a_rule_that_the_text_or_only_the_run_breaks(tmp_path: Path) -> None:
-    """Whether the text says how many columns are valid or not."""
+    """It is told where the text says how many columns are valid, and where only the run knows."""
     artifact = copy_example("_jit_softmax", tmp_path)
     kernel = artifact / "kernels/aiv/softmax_rows.cpp"
     lines = kernel.read_text().splitlines(keepends=True)
