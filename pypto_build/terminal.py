@@ -168,6 +168,8 @@ class _Shown:
                 self.write(text, error)
                 return
             stream = sys.stderr if error else sys.stdout
+            if colour and _is_terminal(stream):
+                text = "".join(_wrapped(line, _columns()) for line in text.splitlines(keepends=True))
             if not takes_colours(stream):
                 text = plain(text)
             elif colour:
@@ -204,6 +206,20 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def _wrapped(line: str, width: int) -> str:
+    """Return a line that is broken between words to fit; what follows is indented."""
+    if len(line.rstrip("\n")) <= width or "\x1b" in line:
+        return line
+    import textwrap  # few lines are that long
+
+    indent = " " * (len(line) - len(line.lstrip(" ")))
+    lines = textwrap.wrap(
+        line.strip(), max(width, 40), initial_indent=indent, subsequent_indent=f"{indent}    ",
+        break_long_words=False, break_on_hyphens=False, replace_whitespace=False,
+    )  # fmt: skip
+    return "\n".join(lines) + "\n" * line.endswith("\n")
 
 
 def _painted(line: str) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 
@@ -148,9 +151,10 @@ for number in progress(range(3), "running", 3):
 """
 
 
-def _on_a_terminal(program: str, quiet: float = 0.05) -> str:
+def _on_a_terminal(program: str, quiet: float = 0.05, columns: int = 0) -> str:
     """Return the text that a program shows on a terminal."""
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
     environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
     run = subprocess.Popen(
         [sys.executable, "-c", _WAITING.format(quiet=quiet) + program], stdout=theirs, stderr=theirs, env=environment
@@ -166,6 +170,26 @@ def _on_a_terminal(program: str, quiet: float = 0.05) -> str:
     run.wait()
     os.close(ours)
     return text.decode()
+
+
+def test_words_are_whole_at_any_width() -> None:
+    """On a terminal; text that goes elsewhere keeps its lines."""
+    words = "error: every kernel agrees with its module, yet 4079 elements of 'o' differ-from the golden of build/a/b"
+    program = f"""terminal.say("    {words}", "short", " " * 3 + "x" * 99)"""
+    shown = _on_a_terminal(program, columns=60)
+    assert shown.splitlines() == [
+        "    error: every kernel agrees with its module, yet 4079",
+        "        elements of 'o' differ-from the golden of build/a/b",
+        "short",
+        "   " + "x" * 99,
+    ]
+    piped = subprocess.run(
+        [sys.executable, "-c", f"from pypto_build import terminal; {program}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert piped.stdout.splitlines()[0] == f"    {words}"
 
 
 def test_progress_on_a_terminal() -> None:

@@ -55,7 +55,8 @@ def main(argv: list[str] | None = None) -> int:
         compiled = compile_file(args.program, args.output, args.platform, options, dump_passes=args.dump_passes)
         changed = write_files(args.output, compiled.files)
     except CompileError as error:
-        print(f"error: {error.full}", file=sys.stderr)
+        shown = error.full.replace(f"{args.program}:", f"{from_here(args.program)}:")
+        print(f"error: {shown}", file=sys.stderr)
         write_dumps(args.output, error.dumps)
         return 1
     except ToolchainError as error:

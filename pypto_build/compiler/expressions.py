@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from typing import Any, NoReturn
@@ -48,6 +49,14 @@ _KINDS = {
 Reach = Callable[[JitFunction, SourcePosition], IrFunction]
 
 
+def names_in(node: ast.expr) -> list[str]:
+    """Return the names that an expression mentions."""
+    inner = node.value if isinstance(node, ast.Attribute) else node
+    if isinstance(inner, ast.Name):  # most of them; a walk takes longer than all that follows
+        return [inner.id]
+    return [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
+
+
 class ExpressionReader:
     """The function being read: its names, and the block that operations go into."""
 
@@ -76,11 +85,21 @@ class ExpressionReader:
 
     def static(self, node: ast.expr) -> Any:
         """The value of an expression that only uses names from outside the function."""
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and inner.id in self.locals and inner.id not in self.fixed:
+        if isinstance(node, ast.Constant):
+            return node.value
+        for name in names_in(node):
+            if name in self.locals and name not in self.fixed:
                 hint = _HINTS.get(type(node), "")
-                self.fail(node, f"{ast.unparse(node)}: {inner.id} is not known when compiling", hint)
+                self.fail(node, f"{ast.unparse(node)}: {name} is not known when compiling", hint)
         fixed = {name: const.value for name, const in self.fixed.items()}
+        attribute = node if isinstance(node, ast.Attribute) else None
+        root = attribute.value if attribute else node
+        if isinstance(root, ast.Name) and root.id in self.names and root.id not in fixed:  # needs no compiling
+            value = self.names[root.id]
+            if attribute is None:
+                return value
+            with suppress(Exception):  # what it is, is said below
+                return getattr(value, attribute.attr)
         try:
             code = compile(ast.fix_missing_locations(ast.Expression(body=node)), self.file, "eval")
             return eval(code, {**self.names, **fixed})
@@ -205,10 +224,7 @@ class ExpressionReader:
 
     def callee(self, node: ast.expr) -> Any:
         """Return the called object, if it is known without running the function."""
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Name) and inner.id in self.locals:
-                return None
-        return self.static(node)
+        return None if any(name in self.locals for name in names_in(node)) else self.static(node)
 
     def _x_call(self, node: ast.Call) -> Operand:
         launched = self.launched(node.func)
@@ -221,7 +237,7 @@ class ExpressionReader:
             return self.call(node, callee, Launch())
         if callee in (min, max) and len(node.args) == 2:
             return self.intrinsic(node, callee.__name__)
-        mentioned = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & (self.locals - self.fixed.keys())
+        mentioned = set(names_in(node)) & (self.locals - self.fixed.keys())
         if mentioned:
             self.fail(
                 node,

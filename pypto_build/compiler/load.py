@@ -59,6 +59,7 @@ def entries_of(module: ModuleType) -> list[JitFunction]:
     return entries
 
 
+_NESTED = ("body", "orelse", "finalbody", "handlers", "cases")  # where a statement has statements
 _texts: dict[str, str] = {}  # of modules that were loaded, by path
 
 
@@ -66,7 +67,10 @@ _texts: dict[str, str] = {}  # of modules that were loaded, by path
 def _definitions(file: str) -> dict[tuple[str, int], ast.FunctionDef]:
     tree = ast.parse(_texts.get(file) or Path(file).read_text(encoding="utf-8"), file)
     definitions = {}
-    for node in ast.walk(tree):
+    statements: list[ast.AST] = [tree]
+    while statements:
+        node = statements.pop()
+        statements += (inner for name in _NESTED for inner in getattr(node, name, ()))
         if isinstance(node, ast.FunctionDef):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             definitions[(node.name, first)] = node

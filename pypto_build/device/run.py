@@ -38,17 +38,28 @@ def broken_by(call: OpenCall, operands: Sequence[ExecutedTile]) -> Iterator[tupl
             yield constraint, f"{call.text} {constraint.explain(facts)}"
 
 
+class _Checked(NamedTuple):
+    """The rules that a kernel's text breaks, and its calls with rules that only a run decides, by instruction."""
+
+    broken: list[BrokenRule]
+    open: dict[str, list[OpenCall]]
+
+
 @dataclass
 class RunRules:
-    """The rules that only a run decides, of the kernels of an artifact: paths of their sources by `func_id`."""
+    """The rules that the kernels of an artifact break: paths of their sources by `func_id`."""
 
     sources: Mapping[int, Path]
     root: Path
     arch: str
-    _read: dict[int, dict[str, list[OpenCall]]] = field(default_factory=dict)
+    _read: dict[int, _Checked] = field(default_factory=dict)
+
+    def broken_by_text(self) -> Iterator[BrokenRule]:
+        """Yield the rules that the text of a kernel breaks, whatever it is called with."""
+        yield from dict.fromkeys(rule for kernel in self.sources for rule in self._checked(kernel).broken)
 
     def broken(self, sites: Sequence[AccessSite], executed: Iterable[Executed]) -> Iterator[BrokenRule]:
-        """Yield each rule that a call broke once, with the first operands that did.
+        """Yield each rule that only a run decides, once for each call that broke it, with the first operands that did.
 
         Most instructions break no rule, whichever of the kernel's calls they come from. Only for the others is the
         line looked up.
@@ -56,7 +67,7 @@ class RunRules:
         suspects = [
             (one.site, call, constraint, message)
             for one in executed
-            for call in self._calls(sites[one.site].kernel).get(sites[one.site].instruction, ())
+            for call in self._checked(sites[one.site].kernel).open.get(sites[one.site].instruction, ())
             for constraint, message in broken_by(call, _tiles(one.numbers))
         ]
         positions = find_positions((sites[site] for site, *_ in suspects), self.root)
@@ -71,21 +82,21 @@ class RunRules:
     def prepare(self) -> None:
         """Read the kernels ahead of the run's end."""
         for kernel in self.sources:
-            self._calls(kernel)
+            self._checked(kernel)
 
-    def _calls(self, kernel: int) -> dict[str, list[OpenCall]]:
+    def _checked(self, kernel: int) -> _Checked:
         if kernel not in self._read:
             source = self.sources.get(kernel)
-            self._read[kernel] = _open_calls(source, self.arch) if source is not None else {}
+            self._read[kernel] = self._check(source) if source is not None else _Checked([], {})
         return self._read[kernel]
 
-
-def _open_calls(source: Path, arch: str) -> dict[str, list[OpenCall]]:
-    """Return a kernel's calls with rules that only a run decides, by instruction."""
-    calls: dict[str, list[OpenCall]] = {}
-    for call in check_kernel(read_bytes(source), "", arch)[1]:
-        calls.setdefault(call.name, []).append(call)
-    return calls
+    def _check(self, source: Path) -> _Checked:
+        path = source.relative_to(self.root).as_posix() if source.is_relative_to(self.root) else str(source)
+        broken, open_calls = check_kernel(read_bytes(source), path, self.arch)
+        calls: dict[str, list[OpenCall]] = {}
+        for call in open_calls:
+            calls.setdefault(call.name, []).append(call)
+        return _Checked(broken, calls)
 
 
 def _tiles(numbers: list[int]) -> list[ExecutedTile]:

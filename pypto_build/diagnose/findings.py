@@ -69,7 +69,7 @@ class Finding(msgspec.Struct, frozen=True):
     @property
     def position(self) -> str:
         """The position as ``kernels/aiv/x.cpp:12``, the path alone, or an empty text."""
-        return _position(self.path, self.line) if self.path else ""
+        return position_text(self.path, self.line) if self.path else ""
 
     @property
     def lines(self) -> list[str]:
@@ -77,12 +77,13 @@ class Finding(msgspec.Struct, frozen=True):
         position = f"{self.position}: " if self.position else ""
         text = [f"{position}{self.level}: {self.message} [{self.rule}]"]
         text += [f"    {line}" for line in self.detail]
-        text += [f"    {_position(other.path, other.line)}: {other.message}" for other in self.related]
+        text += [f"    {position_text(other.path, other.line)}: {other.message}" for other in self.related]
         text += [f"    do: {self.hint}"] if self.hint else []
-        return text + [f"    edit {_position(e.path, e.line)}: {e.old}  ->  {e.new}" for e in self.edits]
+        return text + [f"    edit {position_text(e.path, e.line)}: {e.old}  ->  {e.new}" for e in self.edits]
 
 
-def _position(path: str, line: int) -> str:
+def position_text(path: str, line: int) -> str:
+    """Return a position as people name it: from the working directory if it lies there."""
     return f"{from_here(path)}:{line}" if line else from_here(path)
 
 

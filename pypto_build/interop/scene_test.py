@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact, snapshot
-from pypto_build.artifact.files import write_bytes
+from pypto_build.artifact.files import from_here, write_bytes
 from pypto_build.artifact.interface import read_interface
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, SceneTest, is_edited, render_scene_test
 from pypto_build.facts.platforms import PLATFORMS
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"{error.filename}: cannot be written: {error.strerror or error}", file=sys.stderr)
         return 3
-    print(f"[scene_test] wrote {path}")
+    print(f"[scene_test] wrote {from_here(path)}")
     todos = [line for line in path.read_text(encoding="utf-8").splitlines() if "# TODO" in line]
     for line in todos:
         print(f"  to fill in: {line.partition('# TODO: ')[2]}")

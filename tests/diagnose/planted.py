@@ -7,10 +7,10 @@ replayed before; `test_planted.py` runs a sample.
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +20,12 @@ from tests.diagnose.planted_bugs import FRESH, PLANTED, PROGRAMS, Planted
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of triage: its first line, whether it was called the cause, seconds and replays."""
+    """The answer of triage: its first line, whether it was called the cause, processor seconds and replays."""
 
     text: str
     line: str
     certain: bool
-    seconds: float
+    processor_s: float
     replays: int
 
     @property
@@ -82,10 +82,10 @@ def _line(text: str, bug: Planted) -> int:
 
 def triage(artifact: Path) -> Answer:
     """Ask triage about an artifact. What stops it before its first instrument is an answer too."""
-    begun = time.monotonic()
+    before = _of_children()
     command = [*own_tool("pypto_build.cli"), "triage", str(artifact)]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=artifact.parents[1])
-    seconds = time.monotonic() - begun
+    seconds = _of_children() - before
     _, _, answer = run.stdout.partition("[triage]")
     if not answer:
         _, _, refused = run.stderr.partition(f"scons: *** {artifact}/")
@@ -94,6 +94,12 @@ def triage(artifact: Path) -> Answer:
     first = next((line for line in lines if ": error: " in line), "")
     replays = re.search(r"(\d+) replays?", answer)
     return Answer(answer, first, lines[0].endswith("the cause:"), seconds, int(replays[1]) if replays else -1)
+
+
+def _of_children() -> float:
+    """Return the processor time of all processes that were waited for, in seconds."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def examine(bug: Planted) -> tuple[str, Answer]:
@@ -115,7 +121,7 @@ def main(names: list[str]) -> int:
         wrong += answer.certain and not named
         sure = "cause" if answer.certain else "likely"
         cells = (number, bug.name, f"`{expected}`", f"`{answer.position}`", sure, "yes" if named else "no")
-        print(f"| {' | '.join(map(str, cells))} | {answer.seconds:.0f} s | {answer.replays} |", flush=True)
+        print(f"| {' | '.join(map(str, cells))} | {answer.processor_s:.1f} | {answer.replays} |", flush=True)
         if not named:
             print("\n".join(f"    {line}" for line in answer.text.splitlines()[:12]), file=sys.stderr, flush=True)
     print(f"{right} at the line, {wrong} wrong and called certain")

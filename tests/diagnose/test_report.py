@@ -294,7 +294,8 @@ def test_sources_are_folded_to_eight_lines_around_the_mark(browser: Browser, pag
 @pytest.mark.parametrize("width", [1280, 400])
 def test_the_graph_marks_the_task_of_the_finding(browser: Browser, tmp_path: Path, width: int) -> None:
     out = _replayed(tmp_path / "_jit_vector_dag")
-    finding = Finding("diverge/kernel", "computes something else", _KERNEL, 60, tasks=(3,))
+    edit = Edit(_KERNEL, 60, "pipe_barrier(PIPE_V);", "pipe_barrier(PIPE_V);  // and " + "a long line " * 20)
+    finding = Finding("diverge/kernel", "computes something else", _KERNEL, 60, tasks=(3,), edits=(edit,))
     write_bytes(out / "findings" / "triage.json", as_json(Report("triage", "_jit_vector_dag", (finding,))))
     words = [str(_EXAMPLE), "--build-dir", str(out), "--platform", "a2a3sim", "--embedded", "/m.so"]
     assert report.main(words) == 0
@@ -302,6 +303,8 @@ def test_the_graph_marks_the_task_of_the_finding(browser: Browser, tmp_path: Pat
     assert [task["label"] for task in graph["tasks"] if task["wrong"]] == ["3"]
     browser.open(out / "report.html", width)
     assert browser.run("document.querySelector('#cause h2').textContent") == "Triage's answer"
+    cut = "[...document.querySelectorAll('#cause .edit, #cause .mark')].map((e) => e.scrollWidth > e.clientWidth)"
+    assert browser.run(cut) == [False, False]
     assert 90 <= browser.run("document.getElementById('graph-canvas').clientHeight") <= 540
 
 

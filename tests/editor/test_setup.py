@@ -255,6 +255,9 @@ def test_a_shell_completes(workspace: Path, shell: str) -> None:
     assert offers("scons dump DUMP=") == {f"DUMP={level}" for level in range(4)}
     assert "EXPORT=" in offers("scons deps EXP") and "EXPORT=" not in offers("scons lint EXP")
     assert offers("scons hel") == {"help"}
+    assert complete(shell, "scons ", workspace)[:3] == list(TARGETS)[:3]
+    assert complete(shell, "pypto-build ", workspace)[:3] == list(TARGETS)[:3]
+    assert complete(shell, "scons replay ", workspace)[:2] == ["JIT=", "PLATFORM="]
     assert "replay" in offers("scons ") and not any(word.endswith("=") for word in offers("scons "))
     assert "PLATFORM=" in offers("scons PLAT")
     assert {"step", "NUMERICS"} <= offers("scons help ") and "NUMERICS=" not in offers("scons help NUM")

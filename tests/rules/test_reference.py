@@ -12,7 +12,7 @@ def test_reference_targets(project: Project) -> None:
     out = Path("build/a2a3sim/_jit_softmax")
     written = project.scons("torch", "JIT=_jit_softmax")
     assert written.status == 0, written.output
-    assert f"[torch] {out}/torch/softmax_rows.py" in written.output.replace(f"{project.root}/", "")
+    assert f"[torch] {out}/torch/softmax_rows.py" in written.output
     replayed = project.scons("replay", "JIT=_jit_softmax", "RUNTIME=torch")
     assert replayed.status == 0, replayed.output
     assert "PASS" in replayed.output

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, is_distributed
-from pypto_build.artifact.files import write_bytes
+from pypto_build.artifact.files import from_here, write_bytes
 from pypto_build.diagnose.console import add_chips, command, one_of, require_one_rank, tool_parser
 from pypto_build.diagnose.deps.text import dot, path_between, summary_lines, task_lines, trace
 from pypto_build.diagnose.recorded.evidence import Evidence, no_record
@@ -47,7 +47,7 @@ def run_deps(options: argparse.Namespace) -> int:
         raise no_record(directory, "holds neither deps.json nor a timeline", "replay with DEP_GEN=1 SWIMLANE=4 first")
     if options.export:
         one_of("EXPORT", options.export, EXPORTS)
-        print(_export(evidence, options.export, options.output, options.build_dir))
+        print(from_here(_export(evidence, options.export, options.output, options.build_dir)))
         return 0
     if options.to:
         return _order(evidence, options.task, options.to)

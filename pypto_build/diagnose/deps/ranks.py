@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.files import write_bytes
+from pypto_build.artifact.files import from_here, write_bytes
 from pypto_build.diagnose.console import counted, one_of, table
 from pypto_build.diagnose.deps.text import track
 from pypto_build.diagnose.recorded.evidence import SIMULATED
@@ -227,9 +227,9 @@ def deps_of_ranks(options: argparse.Namespace, run_deps: Callable[[argparse.Name
     if not options.rank:
         if options.task or options.to:
             option = f"TASK={options.task}" if options.task else f"TO={options.to}"
-            raise ArtifactError(option, "names a task of one dispatch", "name the dispatch too, such as RANK=0/d0")
+            raise ArtifactError(option, "is a task of one dispatch", "name that with RANK=, such as RANK=0/d0")
         if options.export:
-            print(_export(run, options.export, options.output))
+            print(from_here(_export(run, options.export, options.output)))
         else:
             print("\n".join(summary_lines(run)))
         return 0

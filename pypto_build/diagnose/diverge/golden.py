@@ -7,6 +7,7 @@ edit that makes them right.
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import subprocess
 import tempfile
@@ -200,6 +201,8 @@ def _vary(
     launch: Launch, binding: Binding, within: Limits, program: Path | None, data: Path | None, rounding: str
 ) -> tuple[Tried, Tried]:
     """Try edits of the program (or of the modules, if there is no program) and of the reference."""
+    gc.freeze()  # what is here stays, and hundreds of edits make many objects
+    gc.set_threshold(100_000, 50, 50)
     of_reference = vary_reference(launch, within, rounding) if data is None else Tried()
     if program is not None:
         return vary_program(launch, binding, within, program, rounding), of_reference

@@ -182,6 +182,10 @@ def vary_reference(launch: Launch, within: Limits, rounding: str) -> Tried:
     if not path.is_file():
         return Tried()
     text = read_source(path)
+    own = _namespace(path, text)
+    if not {"generate_inputs", "compute_golden"} <= own.keys():
+        return Tried()
+    inputs = dict(own["generate_inputs"]({"name": "Default"}))
     launch.run(lambda call: call.run())
     actual = {
         tensor.name: (tensor.dtype, bytes(launch.arena.tensor(index)))
@@ -190,9 +194,11 @@ def vary_reference(launch: Launch, within: Limits, rounding: str) -> Tried:
     }
 
     def right(edited: str) -> bool:
-        return _all_close(_outputs_of(path, edited), actual, within)
+        tensors = {name: value.clone() if hasattr(value, "clone") else value for name, value in inputs.items()}
+        _namespace(path, edited)["compute_golden"](tensors, {"name": "Default"})
+        return _all_close(tensors, actual, within)
 
-    functions = _functions_of(path, text)
+    functions = _functions_of(own)
     count, passing = _hits(text, python_trials(text, functions, rounding), right)
     hits = []
     for trial in passing:
@@ -207,18 +213,15 @@ def vary_reference(launch: Launch, within: Limits, rounding: str) -> Tried:
     return Tried(count, tuple(hits))
 
 
-def _outputs_of(path: Path, text: str) -> Mapping[str, Any]:
+def _namespace(path: Path, text: str) -> dict[str, Any]:
+    """Return the names that a golden.py with this text defines."""
     namespace: dict[str, Any] = {"__file__": str(path), "__name__": "golden"}
     exec(compile(text, str(path), "exec"), namespace)
-    tensors: dict[str, Any] = dict(namespace["generate_inputs"]({"name": "Default"}))
-    namespace["compute_golden"](tensors, {"name": "Default"})
-    return tensors
+    return namespace
 
 
-def _functions_of(path: Path, text: str) -> Collection[str]:
+def _functions_of(namespace: Mapping[str, Any]) -> Collection[str]:
     """Return the functions that compute_golden calls, and compute_golden itself unless the compiler wrote it."""
-    namespace: dict[str, Any] = {"__file__": str(path), "__name__": "golden"}
-    exec(compile(text, str(path), "exec"), namespace)
     names = {"compute_golden"}
     for name in (more := list(names)):
         called = namespace[name].__code__.co_names

@@ -17,15 +17,14 @@ from pypto_build.diagnose.hazards.context import Array, Context, cut
 from pypto_build.diagnose.hazards.record import CheckError, TaskRecord
 from pypto_build.facts.accesses import READ, WRITE
 
-# Findings on rules of the device that a run broke, where the kernel's text alone does not decide.
-# What the text decides every replay says; it is not repeated here.
+# Findings on rules of the device that kernels break, by their text or by the operands of a run.
 
 
 def rule_findings(context: Context, arch: str) -> Iterator[Finding]:
-    """Yield one finding for each call and rule that it broke, on the first operands that did."""
+    """Yield one finding for each call and rule that it breaks, with the first operands that did."""
     artifact, document = context.artifact, context.record.document
     rules = RunRules({kernel.func_id: kernel.source for kernel in artifact.kernels}, artifact.root, arch)
-    for one in rules.broken(document.sites, document.executed):
+    for one in (*rules.broken_by_text(), *rules.broken(document.sites, document.executed)):
         hint = "keep the rule: docs/lookup/device-rules.md"
         yield Finding(f"rules/{one.rule}", one.message, one.path, one.line, hint=hint)
 

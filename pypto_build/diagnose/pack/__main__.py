@@ -22,7 +22,7 @@ import zstandard
 from pypto_build import __version__
 from pypto_build.artifact import Artifact, ArtifactError, is_distributed, load_artifact, snapshot
 from pypto_build.artifact.distributed import load_distributed, scene_test_of
-from pypto_build.artifact.files import replace_file
+from pypto_build.artifact.files import from_here, replace_file
 from pypto_build.artifact.layout import CHILDREN_DIR, SUB_WORKERS
 from pypto_build.artifact.manifest import way_to
 from pypto_build.artifact.snapshot import DATA_DIR, REFERENCE, Snapshot
@@ -276,7 +276,7 @@ def pack_run(
     path = options.output or options.build_dir / f"{artifact.name}{SUFFIX}"
     size = write_pack(path, pack, tree)
     print("\n".join(_sizes(pack)))
-    print(f"[pack] {path}  ({_amount(size)} for {_amount(pack.size)}; verdict {pack.status})")
+    print(f"[pack] {from_here(path)}  ({_amount(size)} for {_amount(pack.size)}; verdict {pack.status})")
     print(f"[pack] elsewhere: pypto-build replay {shlex.quote(path.name)}")
     return 0
 

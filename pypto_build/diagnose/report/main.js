@@ -31,6 +31,7 @@ function causeSection(target) {
     excerpt.append(element("span", { className: line === cause.line ? "mark" : "", dataset: { n: line } }, text || " "));
   target.append(element("p", {}, place), element("p", { className: "cause" }, cause.message),
     cause.excerpt.length ? excerpt : "", cause.hint ? element("p", {}, `What to do: ${cause.hint}`) : "",
+    ...cause.detail.slice(0, 4).map((line) => element("p", { className: "muted" }, line)),
     ...cause.edits.map((edit) => element("pre", { className: "edit", "aria-label": "edit" }, `${edit.place}\n- ${edit.old}\n+ ${edit.new}`)));
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import write_bytes
+from pypto_build.artifact.files import from_here, write_bytes
 from pypto_build.diagnose.console import taking_long
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.repeat import Repeat, given_options
@@ -29,7 +29,7 @@ def write_report(options: argparse.Namespace, data_of: Callable[[Repeat], dict[s
         data = data_of(given_options(options.words))
         write_bytes(path, page(f"{data['verdict']['status']}: {data['artifact']}", data).encode())
     size = path.stat().st_size
-    print(f"[report] {path}  ({size / 1024:.0f} KiB, open it in any browser; it needs no network)")
+    print(f"[report] {from_here(path)}  ({size / 1024:.0f} KiB, open it in any browser; it needs no network)")
     return 0
 
 

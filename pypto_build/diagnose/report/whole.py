@@ -21,7 +21,7 @@ from pypto_build.artifact.files import read_source
 from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.pt import read_pt
 from pypto_build.artifact.snapshot import REFERENCE, is_reference
-from pypto_build.diagnose.findings import Finding, Report, in_order, kept_reports, state_of
+from pypto_build.diagnose.findings import Finding, Report, in_order, kept_reports, position_text, state_of
 from pypto_build.diagnose.lint.__main__ import lint
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.recorded.ranks import RanksRun
@@ -329,8 +329,8 @@ def finding_data(finding: Finding, sources: Sequence[dict[str, Any]]) -> dict[st
         "source": paths.index(finding.path) if finding.path in paths else -1,
         "line": finding.line,
         "hint": finding.hint,
-        "detail": [*finding.detail, *(f"{other.path}:{other.line}: {other.message}" for other in finding.related)],
-        "edits": [{"place": f"{edit.path}:{edit.line}", "old": edit.old, "new": edit.new} for edit in finding.edits],
+        "detail": [*finding.detail, *(f"{position_text(o.path, o.line)}: {o.message}" for o in finding.related)],
+        "edits": [{"place": position_text(e.path, e.line), "old": e.old, "new": e.new} for e in finding.edits],
     }
 
 

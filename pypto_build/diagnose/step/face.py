@@ -11,7 +11,7 @@ from typing import Any
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.errors import require_textual
-from pypto_build.artifact.files import write_bytes
+from pypto_build.artifact.files import from_here, write_bytes
 from pypto_build.diagnose.console import commands_in, one_of
 from pypto_build.diagnose.diverge.lockstep import Limits
 from pypto_build.diagnose.step.record import TaskRecording, read_recording, record
@@ -100,7 +100,7 @@ def show(options: argparse.Namespace) -> int:
     if options.export:
         path = options.build_dir / "step.html"
         write_bytes(path, page(session).encode())
-        print(f"[step] {path}")
+        print(f"[step] {from_here(path)}")
         return 0
     if script is not None:
         _run(session, script)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.text import Text
@@ -13,11 +14,11 @@ from textual.widgets import Footer, Input, OptionList, Static
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.step.script import run_command
 from pypto_build.diagnose.step.session import KernelStep, Session, Stepped
-from pypto_build.diagnose.step.text import where_lines
+from pypto_build.diagnose.step.text import difference_lines, operand_lines, where_lines, without_types
 
-#: Lines of a source above and below the one that is executed, and in a terminal of fewer than ``_LOW`` lines.
+#: Lines of a source above and below the one that is executed, and in a terminal of fewer than ``_LOW`` lines. There the
+#: step and what a command printed share one place.
 _AROUND, _AROUND_IF_LOW, _LOW = 4, 1, 32
-
 
 #: In a terminal of fewer columns the steps stand above the rest.
 _NARROW = 110
@@ -28,11 +29,13 @@ class StepApp(App[None]):
 
     CSS = """
     #steps { width: 45%; height: 100%; border-right: solid $primary; text-wrap: nowrap; text-overflow: ellipsis; }
-    #where, #shown { text-wrap: nowrap; text-overflow: ellipsis; }
+    #shown { text-wrap: nowrap; text-overflow: ellipsis; }
     #source, #where { height: auto; max-height: 14; padding: 0 1; border-bottom: solid $primary; }
     #shown { padding: 0 1; }
     .narrow { layout: vertical; }
     .narrow #steps { width: 100%; height: 5; border-right: none; }
+    .low #command { height: 1; border: none; }
+    .low #where { border-bottom: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "command('next')", "next"),
@@ -76,12 +79,14 @@ class StepApp(App[None]):
     def on_resize(self) -> None:
         """Fit the layout and the sources to the terminal."""
         self.query_one(Horizontal).set_class(self.size.width < _NARROW, "narrow")
+        self.screen.set_class(self.size.height < _LOW, "low")
         self.call_after_refresh(self.refresh_all)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Stand on the step under the cursor."""
         if event.option_index != self.session.at:
             self.session.at = event.option_index
+            self.shown = []
             self.refresh_all()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -115,17 +120,24 @@ class StepApp(App[None]):
             steps.clear_options()
             steps.add_options([Text(_short(now, one), no_wrap=True) for one in now.steps])
         steps.highlighted = self.session.at
-        around = _AROUND_IF_LOW if self.size.height < _LOW else _AROUND
+        is_low = self.size.height < _LOW
+        around = _AROUND_IF_LOW if is_low else _AROUND
         own = step.line if step.path == now.own_path else 0
         source = [f"{step.path}:{step.line}", *_around(now.source, own, around)]
         if step.pto_line:
-            source += [f"{now.call.module}:{step.pto_line}", *_around(now.module, step.pto_line, int(around > 1))]
+            near = _around(now.module, step.pto_line, int(not is_low), without_types if is_low else str)
+            source += [f"{now.call.module}:{step.pto_line}", *near]
         box = self.query_one("#source", Static)
         width = box.content_size.width or self.size.width
         shown = [line if line.startswith(">") or len(line) <= width else f"{line[: width - 1]}…" for line in source]
         box.update(Text("\n".join(shown), overflow="fold"))
-        self.query_one("#where", Static).update(Text("\n".join(list(where_lines(self.session))[1:]), overflow="fold"))
-        self.query_one("#shown", Static).update(Text("\n".join(self.shown), no_wrap=True))
+        has_moved = self.shown in ([], list(where_lines(self.session)))
+        where = self.query_one("#where", Static)
+        where.display = has_moved or not is_low
+        facts = [*difference_lines(self.session), *operand_lines(self.session)]
+        where.update(Text("\n".join(facts), overflow="fold"))
+        shown = [] if has_moved and is_low else self.shown
+        self.query_one("#shown", Static).update(Text("\n".join(shown), no_wrap=True))
 
 
 def _short(now: Stepped, step: KernelStep) -> str:
@@ -136,8 +148,9 @@ def _short(now: Stepped, step: KernelStep) -> str:
     return f"{step.number:<4} {step.label:<16}{pipe:<5}{step.line:>5}{mark}  {now.text(step)}"
 
 
-def _around(lines: list[str], line: int, around: int) -> list[str]:
-    """The lines of a source around one, which is marked."""
+def _around(lines: list[str], line: int, around: int, short: Callable[[str], str] = str) -> list[str]:
+    """The lines of a source around one, which is marked; ``short`` takes away what does not fit."""
     first, last = max(line - around, 1), min(line + around, len(lines))
     numbers = range(first, last + 1) if line else range(0)
-    return [f"{'>' if number == line else ' '}{number:>5} {lines[number - 1].strip()[:200]}" for number in numbers]
+    texts = {number: short(lines[number - 1]).strip()[:200] for number in numbers}
+    return [f"{'>' if number == line else ' '}{number:>5} {text}" for number, text in texts.items()]

@@ -177,22 +177,31 @@ def step_line(now: Stepped, step: KernelStep, mark: str = " ") -> str:
 
 
 def where_lines(session: Session) -> Iterator[str]:
-    """The step one stands on: its lines, its operands, and what differs."""
+    """The step one stands on: its line, what differs, its line of the module, its operands."""
     now, step = session.now, session.step
     yield f"{step_line(now, step, '>')}"
+    yield from difference_lines(session)
     if step.pto_line:
         yield f"  {now.call.module}:{step.pto_line}  {_cut(now.pto_text(step), 110)}"
-    for operand in now.operands(step):
-        yield f"  {_operand_line(session, operand)}"
-    wrong = now.differs(step)
+    yield from operand_lines(session)
+
+
+def difference_lines(session: Session) -> Iterator[str]:
+    """How the step differs from the module."""
+    now, step = session.now, session.step
+    if now.differs(step):
+        tile = now.operands(step)[0].tile
+        assert tile is not None
+        yield f"  {_difference(now, now.tile(tile.operand, step.number))}"
     instead = now.call.expected.instead.get(getattr(step.event, "number", -1))
     if instead:
         yield f"  the module has {instead} here"
-    if wrong:
-        tile = now.operands(step)[0].tile
-        assert tile is not None
-        contents = now.tile(tile.operand, step.number)
-        yield f"  {_difference(now, contents)}"
+
+
+def operand_lines(session: Session) -> Iterator[str]:
+    """The operands of the step."""
+    for operand in session.now.operands(session.step):
+        yield f"  {_operand_line(session, operand)}"
 
 
 def _operand_line(session: Session, operand: Operand) -> str:
@@ -232,8 +241,8 @@ def _difference(now: Stepped, contents: Contents) -> str:
     mine, theirs = _number(contents.values[first]), _number(contents.expected[first])
     distance = np.abs(contents.values[wrong].astype(np.float64) - contents.expected[wrong])
     return (
-        f"{count} of {wrong.size} elements differ from PyTorch by up to {_number(np.nanmax(distance))}; the first "
-        f"[{', '.join(map(str, first))}] is {mine}, in PyTorch {theirs}"
+        f"first wrong [{', '.join(map(str, first))}]: {mine}, PyTorch {theirs}; "
+        f"{count} of {wrong.size} differ by up to {_number(np.nanmax(distance))}"
     )
 
 
@@ -376,9 +385,14 @@ def _number(value: object) -> str:
     return f"{number:.6g}" if isinstance(number, float) else str(number)
 
 
+def without_types(text: str) -> str:
+    """Return a line of a module without the types of its operands."""
+    return re.sub(r"\s*:\s*!pto\.[^)]*(?=\))", "", text)
+
+
 def _cut(text: str, most: int = 72) -> str:
     """A line that fits: types of declarations and of modules are the long part, and say little."""
-    text = re.sub(r"\s*:\s*!pto\.[^)]*(?=\))", "", text)
+    text = without_types(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

@@ -103,6 +103,8 @@ def weigh(finding: Finding, evidence: Circumstances) -> int:
         return 92  # what contradicts itself cannot be right
     if finding.rule == _OF_RUNS or finding.rule.startswith(("check/", "memory/")):  # what an instruction never may
         return CERTAIN
+    if finding.rule.startswith("rules/"):  # of a device: a replay on this machine is seldom wrong by it
+        return _POSSIBLE
     if finding.rule == "hazards/out-of-bounds":
         return 95
     if finding.rule in _RANKS:

@@ -32,6 +32,8 @@ _LOOKED_FOR = {
     "SARIF": _FILES,
 }  # fmt: skip
 _ALSO = {"DATA": ("reference",), "PTOAS": ("own",), "JIT": ("latest",)}
+#: Options that are offered before the others.
+_MOST_USED = ("JIT", "PLATFORM")
 # Tools of pypto-build besides the targets, and the targets that it lacks.
 TOOLS = {
     "wrap": "run a script of PyPTO's and keep what a replay needs",
@@ -147,7 +149,7 @@ def _words(command: Command, verb: str, current: str) -> Iterator[tuple[str, str
         yield from ((name, "artifact") for name in (*_artifacts(), "latest"))
         yield from ((path, "") for path in _paths(current, _DIRECTORIES))
     if verb or current[:1].isupper():
-        names = options_of(verb) or OPTIONS
+        names = sorted(options_of(verb) or OPTIONS, key=lambda name: name not in _MOST_USED)
         yield from ((f"{name}=", OPTIONS[name].doc_for(verb)) for name in names)
 
 

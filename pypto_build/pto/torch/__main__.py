@@ -41,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         except OSError as error:
             print(f"torch: {target}: cannot be written: {error.strerror or error}", file=sys.stderr)
             return 2
-        print(f"[torch] {target}{'' if changed else ' (unchanged)'}")
+        shown = target.relative_to(Path.cwd()) if target.is_relative_to(Path.cwd()) else target
+        print(f"[torch] {shown}{'' if changed else ' (unchanged)'}")
     return status
 
 
