@@ -27,9 +27,10 @@ import tempfile
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 import msgspec
@@ -135,24 +136,31 @@ def _scons(words: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command and return its exit status. The command gets Ctrl-C too and ends by itself; other signals are
-    passed on.
+    """Run a command and return its exit status, as a shell does. The command gets Ctrl-C too and ends by itself; other
+    signals are passed on.
     """
     with subprocess.Popen(command, env=own_environment(environment)) as running, _passed_on(running):
-        while running.returncode is None:
-            with suppress(KeyboardInterrupt):
-                running.wait()
-        return running.returncode
+        status = running.wait()
+    return status if status >= 0 else 128 - status
 
 
 @contextmanager
 def _passed_on(running: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Within it, SIGTERM and SIGHUP go to ``running``, which ends what it started; those ignored stay ignored."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    """Within it, SIGTERM and SIGHUP go to ``running``, which ends what it started; those ignored stay ignored.
+
+    Ctrl-C does nothing here: an exception just after the command has ended would lose its status.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
     signals = [number for number, handler in before.items() if handler != signal.SIG_IGN]
     signals = signals if threading.current_thread() is threading.main_thread() else []
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        if number != signal.SIGINT:
+            running.send_signal(number)
+
     for number in signals:
-        signal.signal(number, lambda received, _frame: running.send_signal(received))
+        signal.signal(number, pass_on)
     try:
         yield
     finally:

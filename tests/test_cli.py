@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -193,3 +195,22 @@ def test_who_stands_in_the_artifact_builds_beside_it(tmp_path: Path, monkeypatch
     assert [word for word in words if word.startswith("BUILD_DIR=")] == ["BUILD_DIR=here"]
     monkeypatch.chdir(tmp_path)
     assert not any("BUILD_DIR" in word for word in cli.scons_words(cli.parse(["replay", str(artifact)])))
+
+
+def test_ctrl_c_that_comes_as_the_command_ends_keeps_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the command may be gone before this process hears of Ctrl-C."""
+    wait = os.waitpid
+
+    def waitpid(process: int, options: int) -> tuple[int, int]:
+        ended = wait(process, options)
+        signal.raise_signal(signal.SIGINT)
+        return ended
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background has not
+    try:
+        monkeypatch.setattr(os, "waitpid", waitpid)
+        assert cli._run(["/bin/sh", "-c", "exit 130"], os.environ) == 130
+        assert cli._run(["/bin/sh", "-c", "kill -KILL $$"], os.environ) == 128 + signal.SIGKILL
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)

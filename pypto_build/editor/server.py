@@ -19,6 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from pypto_build import terminal
 from pypto_build.editor.documents import Document, JsonRpcInvalidParams, PtoServer, path_of, range_of, types
 from pypto_build.editor.questions import answer_questions
 from pypto_build.editor.symbols import RenameError, Span, renamed, value_of
@@ -183,7 +184,8 @@ class BoundedInput:
                 )
                 self._leaves_out = True
             elif not self._leaves_out:
-                return line
+                if header or not line.strip():  # other headers tell nothing, and may have no end
+                    return line
             elif header:  # behind what was left of the other message
                 self._leaves_out = False
                 return header[0]
@@ -324,13 +326,25 @@ def _documents(server: PtoServer) -> None:
             server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=[]))
 
 
+class _OneLine(logging.Formatter):
+    """Shows an error, such as a message that is no JSON, in one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return what was tried, and the exception."""
+        text = record.getMessage().partition("\n")[0]
+        error = record.exc_info and record.exc_info[1]
+        return terminal.escaped(f"pypto-build lsp: {text}{f': {error!r}' if error else ''}")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve one editor until it goes; returns the exit status."""
     options = argparse.ArgumentParser(prog="pypto-build lsp", description=(__doc__ or "").split("\n\n")[0])
     options.add_argument("--platform", default="", choices=tuple(PLATFORMS), help="default: what each module names")
     options.add_argument("--stdio", action="store_true", help="as it always is; editors say it")
     arguments = options.parse_args(argv)
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    shown = logging.StreamHandler(sys.stderr)
+    shown.setFormatter(_OneLine())
+    logging.basicConfig(handlers=[shown], level=logging.WARNING)
     build(arguments.platform).start_io(cast(BinaryIO, BoundedInput(sys.stdin.buffer)))
     return 0
 

@@ -20,12 +20,20 @@ NOTHING: Identity = (0, 0, 0, 0, 0, 0)
 _ENTRY = struct.Struct("6q")
 # So many are worth loading a library for, and `ctypes`, which takes some milliseconds.
 _MANY = 1000
+_TOO_FAR = 1 << 63  # nanoseconds, for 64 bits
 
 
 def identity(status: os.stat_result) -> Identity:
     """Return the metadata that changes whenever a file is written, replaced or renamed."""
-    device, inode, mode = status.st_dev, status.st_ino, status.st_mode
-    return device, inode, mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    changed = status.st_mtime_ns
+    if not -_TOO_FAR <= changed < _TOO_FAR:  # before 1678 or after 2261
+        changed = as_int64(changed)
+    return status.st_dev, status.st_ino, status.st_mode, status.st_size, changed, status.st_ctime_ns
+
+
+def as_int64(number: int) -> int:
+    """Return ``number`` as the signed integer that its lowest 64 bits are."""
+    return (number + _TOO_FAR) % (2 * _TOO_FAR) - _TOO_FAR
 
 
 class Paths:

@@ -25,7 +25,7 @@ from pathlib import Path
 from pypto_build.artifact.files import read_bytes, write_bytes
 
 from .digests import LISTING, TICK_S, Mounts
-from .looking import NOTHING, Identity
+from .looking import NOTHING, Identity, as_int64
 from .questions import ATTRIBUTES, LINK, NO_SIZE, REAL, STATUS, access, failure, status, subject, without_size
 
 SOURCE = Path(__file__).resolve().with_name("witness.cpp")
@@ -265,7 +265,7 @@ _ABOUT_IT = (STATUS, LINK, REAL, ATTRIBUTES, *(f"{STATUS}{mode}" for mode in ran
 
 def _note_read(account: Account, path: str, numbers: list[str]) -> None:
     device, inode, mode, size, changed, status_changed = map(int, numbers)
-    account.read.setdefault(path, (device, inode, mode, size, changed, status_changed))
+    account.read.setdefault(path, (device, inode, mode, size, as_int64(changed), as_int64(status_changed)))
 
 
 def _note_answer(account: Account, question: str, answer: str) -> None:

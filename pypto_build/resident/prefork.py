@@ -83,12 +83,9 @@ def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | Non
         if not ready or not ours.recv(1):
             return None
         ours.send(b"!")
-        for number in (signal.SIGTERM, signal.SIGHUP):  # it gets those too, and ends by itself: it is waited for
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # it gets those too, and ends by itself
             signal.signal(number, lambda *_: None)
-        while True:
-            with suppress(KeyboardInterrupt):
-                status = ours.recv(NUMBER.size)
-                break
+        status = ours.recv(NUMBER.size)
     if len(status) < NUMBER.size:
         raise EOFError
     return int(NUMBER.unpack(status)[0])

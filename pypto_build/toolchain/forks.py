@@ -40,6 +40,7 @@ def outlive_readers() -> None:
             mine, stream.encoding, stream.errors, line_buffering=by_line, write_through=stream.write_through
         )
         setattr(sys, name, text)
+        setattr(sys, f"__{name}__", text)  # which SCons goes back to at its end
 
 
 def _is_pipe(descriptor: int) -> bool:

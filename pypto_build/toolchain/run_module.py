@@ -4,7 +4,6 @@
 """
 
 import os
-import runpy
 import sys
 
 
@@ -17,7 +16,9 @@ def main() -> None:
         sys.path.insert(0, package)  # before another copy that is installed
     from pypto_build.startup import begin
 
-    begin()
+    begin()  # before the other imports, which take longer
+    import runpy
+
     from pypto_build.toolchain.forks import outlive_readers
 
     outlive_readers()

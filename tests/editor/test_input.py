@@ -1,4 +1,4 @@
-"""Messages of an editor that are too large."""
+"""Messages of an editor that are too large, or none."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ import sys
 import pytest
 
 from pypto_build.editor.server import LARGEST, BoundedInput
+
+_MALFORMED = [
+    b"[" * 100_000,
+    b'[{"jsonrpc": "2.0", "id": 3, "method": "x"}, 1, null]',
+    b'{"jsonrpc": "2.0", "id": {"a": 1}, "method": "textDocument/hover", "params": null}',
+    b'{"jsonrpc": "2.0", "method": "textDocument/didChange", "params": {"contentChanges": [{"range": {"start": -1}}]}}',
+    b'{"jsonrpc": "2.0", "id": 4, "method": "\xff\x1b"}',
+    b"nonsense",
+]
 
 
 def _message(body: bytes, size: int | str | None = None) -> bytes:
@@ -35,6 +44,8 @@ def test_the_server_goes_on() -> None:
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": {}}}
     end = [{"jsonrpc": "2.0", "id": 2, "method": "shutdown"}, {"jsonrpc": "2.0", "method": "exit"}]
     messages = [_message(b'{"jsonrpc": "2.0"}', "99999999999999999999")]
+    messages += map(_message, _MALFORMED)
+    messages += [b"X: y\r\n" * 100_000]
     messages += [_message(json.dumps(each).encode()) for each in (request, *end)]
     run = subprocess.run(
         [sys.executable, "-m", "pypto_build.editor.server"],
@@ -45,4 +56,5 @@ def test_the_server_goes_on() -> None:
     )
     assert run.returncode == 0, run.stderr
     assert b'"id": 1' in run.stdout or b'"id":1' in run.stdout
-    assert b"Traceback" not in run.stderr
+    assert len(run.stderr.splitlines()) > len(_MALFORMED)
+    assert all(line.startswith(b"pypto-build lsp: ") for line in run.stderr.splitlines()), run.stderr.decode()

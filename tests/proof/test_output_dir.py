@@ -102,6 +102,22 @@ def test_an_edit_and_back(rig: Rig, name: str) -> None:
     assert rig.built == "one h1 "
 
 
+@pytest.mark.parametrize("seconds", [-(2**31), 15_000_000_000])
+def test_times_of_all_centuries(rig: Rig, seconds: int) -> None:
+    """As archives without a time have them, or a clock that was wrong."""
+
+    def set_time() -> None:
+        os.utime(rig.root / "source", (seconds, seconds))
+        if (rig.root / "source").stat().st_mtime != seconds:
+            pytest.skip("the file system has no such times")
+
+    set_time()
+    assert [rig.run() for _ in range(2)] == ["built", "kept"]
+    rig.write("source", "new ")
+    set_time()
+    assert (rig.run(), rig.built) == ("built", "new h1 ")
+
+
 def test_a_file_that_appears_where_it_was_looked_for(rig: Rig) -> None:
     assert rig.run() == "built"
     rig.write("extra", "more ")

@@ -16,6 +16,8 @@ _WRITES = """
 import os, subprocess, sys
 from pypto_build.toolchain.forks import outlive_readers
 outlive_readers()
+if {reverts}:
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # as SCons does at its end
 for _ in range(3):
     print("line", flush=True)
     print("line", file=sys.stderr)
@@ -35,9 +37,11 @@ def status_without_reader(command: list[str], **more: str) -> int:
         os.close(writing)
 
 
+@pytest.mark.parametrize("reverts", [False, True])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_the_status_is_that_of_the_work(unbuffered: str) -> None:
-    assert status_without_reader([sys.executable, "-c", _WRITES], PYTHONUNBUFFERED=unbuffered) == 5
+def test_the_status_is_that_of_the_work(unbuffered: str, reverts: bool) -> None:
+    code = _WRITES.format(reverts=reverts)
+    assert status_without_reader([sys.executable, "-c", code], PYTHONUNBUFFERED=unbuffered) == 5
 
 
 def test_tools_of_ours() -> None:
