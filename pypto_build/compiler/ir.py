@@ -70,7 +70,7 @@ class TileType:
     pad: str = "null"
 
     def __str__(self) -> str:
-        valid = "" if self.valid == self.shape else f", valid={dims_text(self.valid)}"
+        valid = "" if self.valid == self.shape else f", valid{dims_text(self.valid)}"
         space = f", {self.space}" if self.space else ""
         return f"Tile[{dims_text(self.shape)}, {self.dtype}{valid}{space}]"
 

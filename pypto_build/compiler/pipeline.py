@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -338,7 +339,8 @@ def verify_lanes(function: IrFunction) -> None:
             raise CompileError(op.position, f"{op.name} is not split as {function.name} is")
 
 
-# A program as text: what `--dump-passes` writes.
+# A program as text: what `--dump-passes` writes. It is Python in the form of PyPTO's dumps, so that one reader serves
+# both: loops and branches pass values on by `yield_`, names of one statement have their types declared before it.
 
 
 def program_text(program: Program) -> str:
@@ -346,58 +348,74 @@ def program_text(program: Program) -> str:
 
 
 def function_text(function: IrFunction) -> str:
-    params = ", ".join(f"{p.name}: {p.direction.value} {p.type}" for p in function.params)
+    params = ", ".join(f"{p.name}: {p.direction.value}[{p.type}]" for p in function.params)
     words = [w for w in (function.kind, function.core, function.group and f"group={function.group}") if w]
-    lines = [f"# {' '.join(words)}, {function.position.at_line}", f"def {function.name}({params}):"]
+    lines = [f"# {' '.join(words)}, {function.position.at_line}", f"def {_identifier(function.name)}({params}):"]
     if function.pipe is not None:
         p = function.pipe
         lines.append(f"    # pipe: directions {p.mask}, {p.slots} slots of {p.slot_size} bytes")
-    _block(function.body, function, "    ", lines)
+    lines += _indented(_block(function.body, function, ()))
+    if function.body.yields:
+        lines.append(f"    return {_listed(function.body.yields)}")
     return "\n".join(lines) + "\n"
 
 
-def _block(block: Block, function: IrFunction, indent: str, lines: list[str]) -> None:
-    if not block.ops and not block.yields:
-        lines.append(f"{indent}pass")
-    for op in block.ops:
-        _op(op, function, indent, lines)
-    if block.yields:
-        lines.append(f"{indent}yield {', '.join(map(operand_text, block.yields))}")
+def _identifier(name: str) -> str:
+    """Return the name of a function; those of the compiler's own have dots."""
+    return name.replace(".", "_")
 
 
-def _op(op: Op, function: IrFunction, indent: str, lines: list[str]) -> None:
-    results = ", ".join(_typed(name, function) for name in op.results)
-    left = f"{results} = " if results else ""
-    if op.name == "for":
-        start, stop, step, *inits = map(operand_text, op.args)
-        carried = ", ".join(f"{p} = {i}" for p, i in zip(op.blocks[0].params[1:], inits, strict=True))
-        note = f" carrying {carried}" if carried else ""
-        lines.append(f"{indent}{left}for {op.blocks[0].params[0]} in range({start}, {stop}, {step}){note}:")
-        _block(op.blocks[0], function, indent + "    ", lines)
-        return
-    if op.name == "while":
-        carried = ", ".join(
-            f"{p} = {operand_text(i)}" for p, i in zip(op.blocks[0].params, op.args, strict=bool(op.args))
-        )
-        lines.append(f"{indent}{left}while{f' carrying {carried}' if carried else ''}:")
-        _block(op.blocks[0], function, indent + "    ", lines)
-        lines.append(f"{indent}do:")
-        _block(op.blocks[1], function, indent + "    ", lines)
-        return
-    if op.name == "if":
-        lines.append(f"{indent}{left}if {operand_text(op.args[0])}:")
-        _block(op.blocks[0], function, indent + "    ", lines)
-        if op.blocks[1].ops or op.blocks[1].yields:
-            lines.append(f"{indent}else:")
-            _block(op.blocks[1], function, indent + "    ", lines)
-        return
-    lines.append(f"{indent}{left}{_call_text(op)}{':' if op.blocks else ''}")
-    for block in op.blocks:
-        _block(block, function, indent + "    ", lines)
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines or ["pass"]]
+
+
+def _block(block: Block, function: IrFunction, results: tuple[str, ...]) -> list[str]:
+    """Return the lines of a block, which passes values on to these results."""
+    lines = [line for op in block.ops for line in _op(op, function)]
+    if results and block.yields:
+        lines += _defined(results, function, f"pl.yield_({_listed(block.yields)})")
+    return lines
+
+
+def _defined(results: tuple[str, ...], function: IrFunction, right: str) -> list[str]:
+    if len(results) < 2:
+        return [f"{_typed(results[0], function)} = {right}" if results else right]
+    declared = [_typed(name, function) for name in results if name in function.types]
+    return [*declared, f"{', '.join(results)} = {right}"]
+
+
+def _op(op: Op, function: IrFunction) -> list[str]:
+    blocks = [_indented(_block(block, function, op.results)) for block in op.blocks]
+    match op.name:
+        case "for":
+            index, *carried = op.blocks[0].params
+            start, stop, step, *initial = op.args
+            heads = [_loop(index, carried, "pl.range", (start, stop, step), initial)]
+        case "while":
+            condition = _block(op.blocks[0], function, ())
+            blocks = [_indented([*condition, f"pl.cond({_listed(op.blocks[0].yields)})"]) + blocks[1]]
+            heads = [_loop("_", list(op.blocks[0].params), "pl.while_", (), list(op.args))]
+        case "if":
+            heads = [f"if {operand_text(op.args[0])}:", "else:"]
+            if not op.blocks[1].ops and not op.blocks[1].yields:
+                blocks.pop()
+        case _ if op.blocks:
+            heads = [f"with {_call_text(op)}:"]
+        case _:
+            return _defined(op.results, function, _call_text(op))
+    return [line for head, lines in zip(heads, blocks, strict=False) for line in (head, *lines)]
+
+
+def _loop(index: str, carried: list[str], name: str, bounds: tuple[Operand, ...], initial: list[Operand]) -> str:
+    arguments = [operand_text(bound) for bound in bounds]
+    if not carried or not initial:
+        return f"for {index} in {name}({', '.join(arguments)}):"
+    arguments.append(f"init_values=({_listed(initial)},)")
+    return f"for {index}, ({', '.join(carried)},) in {name}({', '.join(arguments)}):"
 
 
 def _call_text(op: Op) -> str:
-    name = op.attrs.get("callee", op.name)
+    name = _identifier(op.callee) if "callee" in op.attrs else f"pl.{op.name}"
     marks = []
     if "launch" in op.attrs:
         launch, marks = op.launch, _marks(op.launch)
@@ -411,10 +429,10 @@ def _marks(launch: Launch) -> list[str]:
     """Return the marks of a task beside its arguments."""
     marks = [f"deps={operand_text(launch.deps)}"] if launch.deps else []
     marks += [f"dumps={operand_text(launch.dumps)}"] if launch.dumps else []
-    marks += ["allow_early_resolve"] if launch.early_resolve else []
+    marks += ["allow_early_resolve=True"] if launch.early_resolve else []
     if launch.predicate is not None:
         p = launch.predicate
-        marks.append(f"predicate={operand_text(p.tensor)}{operand_text(p.indices)} {p.op} {p.target}")
+        marks.append(f"predicate=pl.{p.op}({operand_text(p.tensor)}{operand_text(p.indices)}, {p.target})")
     return marks
 
 
@@ -426,18 +444,24 @@ def _typed(name: str, function: IrFunction) -> str:
     type_ = function.types.get(name)
     if type_ is None:
         return name
-    address = f" @{function.addresses[name]}" if name in function.addresses and isinstance(type_, TileType) else ""
+    address = f" @ {function.addresses[name]}" if name in function.addresses and isinstance(type_, TileType) else ""
     return f"{name}: {type_}{address}"
+
+
+def _listed(operands: Iterable[Operand]) -> str:
+    return ", ".join(map(operand_text, operands))
 
 
 def operand_text(operand: Operand) -> str:
     match operand:
         case Ref(name):
             return name
+        case Const(float() as value) if not math.isfinite(value):
+            return f'float("{value}")'
         case Const(value):
             return repr(value)
         case tuple():
-            return f"[{', '.join(map(operand_text, operand))}]"
+            return f"[{_listed(operand)}]"
         case Op():
             return _call_text(operand)
 
@@ -493,17 +517,17 @@ PASSES = (
 
 
 def run_passes(program: Program, dumps: dict[str, str] | None = None) -> Program:
-    """The program ready for emission. `dumps` receives `passes_dump/NN_….txt` with the text after each pass.
+    """The program ready for emission. `dumps` receives `passes_dump/NN_….py` with the text after each pass.
 
     Raises CompileError at the user's line; what a verifier finds is a fault of the pass before it and says so.
     """
     if dumps is not None:
-        dumps["passes_dump/00_frontend.txt"] = program_text(program)
+        dumps["passes_dump/00_frontend.py"] = program_text(program)
     for number, one in enumerate(PASSES, 1):
         with _naming(one, program):
             program = one.run(program)
         if dumps is not None:
-            dumps[f"passes_dump/{number:02}_after_{one.name}.txt"] = program_text(program)
+            dumps[f"passes_dump/{number:02}_after_{one.name}.py"] = program_text(program)
         verify(one, program)
         if one.name == "infer_types":
             with _naming(one, program):

@@ -62,7 +62,7 @@ def write_files(root: Path, files: Mapping[str, str | bytes]) -> list[str]:
 def write_dumps(root: Path, dumps: Mapping[str, str]) -> None:
     """Leave the dumps of a compilation that failed, and none of passes it did not come to; all else stays."""
     for directory in {(root / path).parent for path in dumps}:
-        for stale in directory.glob("[0-9][0-9]_*.txt"):
+        for stale in directory.glob("[0-9][0-9]_*.py"):
             stale.unlink()
     for path, text in dumps.items():
         write_bytes(root / path, text.encode())

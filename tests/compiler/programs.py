@@ -36,7 +36,7 @@ def passed(tmp_path: Path, body: str) -> tuple[Program, dict[str, str]]:
     """The program after all passes, and its text after each of them."""
     dumps: dict[str, str] = {}
     program = run_passes(build_program(load(tmp_path, body)), dumps)
-    return program, {name.partition("_after_")[2].removesuffix(".txt") or "frontend": t for name, t in dumps.items()}
+    return program, {name.partition("_after_")[2].removesuffix(".py") or "frontend": t for name, t in dumps.items()}
 
 
 def in_vintage(text: str, vintage: ApiVintage) -> str:

@@ -120,8 +120,8 @@ def test_the_program_after_each_pass_shows_it(tmp_path: Path) -> None:
     body = "a = k(x, out)\nk(x, out, deps=[a], dumps=[x], allow_early_resolve=True, predicate=pl.read(flags, [1]) > 0)"
     _, texts = passed(tmp_path, _program(body))
     assert texts["convert_to_ssa"].splitlines()[-1] == (
-        "    k(x__ssa_v0, out__ssa_v0, deps=[a__ssa_v0], dumps=[x__ssa_v0], allow_early_resolve, "
-        "predicate=flags__ssa_v0[1] gt 0)"
+        "    k(x__ssa_v0, out__ssa_v0, deps=[a__ssa_v0], dumps=[x__ssa_v0], allow_early_resolve=True, "
+        "predicate=pl.gt(flags__ssa_v0[1], 0))"
     )
 
 

@@ -50,29 +50,29 @@ def test_flatten_calls(tmp_path: Path) -> None:
         "@pl.jit\ndef main(x: M, out: pl.Out[M]):\n    k(x, out)\n"
     )
     _, texts = passed(tmp_path, body)
-    assert lines_of(texts["frontend"], "def k", "store") == [
-        "def k(x: In Tensor[[64, 64], FP32], out: Out Tensor[[64, 64], FP32]):",
-        "store(twice(load(x, [0, 0], [64, 64], [])), [0, 0], out)",
+    assert lines_of(texts["frontend"], "def k", "pl.store") == [
+        "def k(x: In[Tensor[[64, 64], FP32]], out: Out[Tensor[[64, 64], FP32]]):",
+        "pl.store(twice(pl.load(x, [0, 0], [64, 64], [])), [0, 0], out)",
     ]
-    assert lines_of(texts["flatten_calls"], "def k", "store") == [
-        "def k(x: In Tensor[[64, 64], FP32], out: Out Tensor[[64, 64], FP32]):",
-        "tmp1 = load(x, [0, 0], [64, 64], [])",
-        "b_0 = add(tmp1, tmp1)",
-        "tmp0 = copy(b_0)",
-        "store(tmp0, [0, 0], out)",
+    assert lines_of(texts["flatten_calls"], "def k", "pl.store") == [
+        "def k(x: In[Tensor[[64, 64], FP32]], out: Out[Tensor[[64, 64], FP32]]):",
+        "tmp1 = pl.load(x, [0, 0], [64, 64], [])",
+        "b_0 = pl.add(tmp1, tmp1)",
+        "tmp0 = pl.copy(b_0)",
+        "pl.store(tmp0, [0, 0], out)",
     ]
 
 
 def test_convert_to_ssa_carries_what_a_loop_changes_and_reads(tmp_path: Path) -> None:
     _, texts = passed(tmp_path, LOOP)
-    assert lines_of(texts["convert_to_ssa"], "total__ssa_v0 =", "store") == [
-        "total__ssa_v0 = load(x__ssa_v0, [0, 0], [16, 64], [])",
-        "total__rv_v3 = for i__idx_v0 in range(1, 4, 1) carrying total__iter_v1 = total__ssa_v0:",
-        "tmp1__ssa_v0 = mul(i__idx_v0, 16)",
-        "tmp0__ssa_v0 = load(x__ssa_v0, [tmp1__ssa_v0, 0], [16, 64], [])",
-        "total__ssa_v2 = add(total__iter_v1, tmp0__ssa_v0)",
-        "yield total__ssa_v2",
-        "store(total__rv_v3, [0, 0], out__ssa_v0)",
+    assert lines_of(texts["convert_to_ssa"], "total__ssa_v0 =", "pl.store") == [
+        "total__ssa_v0 = pl.load(x__ssa_v0, [0, 0], [16, 64], [])",
+        "for i__idx_v0, (total__iter_v1,) in pl.range(1, 4, 1, init_values=(total__ssa_v0,)):",
+        "tmp1__ssa_v0 = pl.mul(i__idx_v0, 16)",
+        "tmp0__ssa_v0 = pl.load(x__ssa_v0, [tmp1__ssa_v0, 0], [16, 64], [])",
+        "total__ssa_v2 = pl.add(total__iter_v1, tmp0__ssa_v0)",
+        "total__rv_v3 = pl.yield_(total__ssa_v2)",
+        "pl.store(total__rv_v3, [0, 0], out__ssa_v0)",
     ]
 
 
@@ -83,14 +83,14 @@ def test_convert_to_ssa_merges_branches(tmp_path: Path) -> None:
         "x, out, n",
     )
     _, texts = passed(tmp_path, body)
-    assert lines_of(texts["convert_to_ssa"], "tmp0", "store") == [
-        "tmp0__ssa_v0 = eq(n__ssa_v0, 0)",
-        "t__phi_v2 = if tmp0__ssa_v0:",
-        "t__ssa_v1 = exp(t__ssa_v0)",
-        "yield t__ssa_v1",
+    assert lines_of(texts["convert_to_ssa"], "tmp0", "pl.store") == [
+        "tmp0__ssa_v0 = pl.eq(n__ssa_v0, 0)",
+        "if tmp0__ssa_v0:",
+        "t__ssa_v1 = pl.exp(t__ssa_v0)",
+        "t__phi_v2 = pl.yield_(t__ssa_v1)",
         "else:",
-        "yield t__ssa_v0",
-        "store(t__phi_v2, [0, 0], out__ssa_v0)",
+        "t__phi_v2 = pl.yield_(t__ssa_v0)",
+        "pl.store(t__phi_v2, [0, 0], out__ssa_v0)",
     ]
 
 
@@ -106,12 +106,12 @@ def test_infer_memory_moves_operands_of_a_product(tmp_path: Path) -> None:
     body = kernel("a = pl.load(x, [0, 0], [64, 64])\npl.store(pl.matmul(a, a), [0, 0], out)")
     program, texts = passed(tmp_path, body)
     assert program.functions["k"].core == "aic"
-    assert lines_of(texts["infer_memory"], "a__ssa_v0:", "store") == [
-        "a__ssa_v0: Tile[[64, 64], FP32, mat] = load(x__ssa_v0, [0, 0], [64, 64])",
-        "a__ssa_v0_Left: Tile[[64, 64], FP32, left] = move(a__ssa_v0, target='left')",
-        "a__ssa_v0_Right: Tile[[64, 64], FP32, right] = move(a__ssa_v0, target='right')",
-        "tmp0__ssa_v0: Tile[[64, 64], FP32, acc] = matmul(a__ssa_v0_Left, a__ssa_v0_Right)",
-        "store(tmp0__ssa_v0, [0, 0], out__ssa_v0)",
+    assert lines_of(texts["infer_memory"], "a__ssa_v0:", "pl.store") == [
+        "a__ssa_v0: Tile[[64, 64], FP32, mat] = pl.load(x__ssa_v0, [0, 0], [64, 64])",
+        "a__ssa_v0_Left: Tile[[64, 64], FP32, left] = pl.move(a__ssa_v0, target='left')",
+        "a__ssa_v0_Right: Tile[[64, 64], FP32, right] = pl.move(a__ssa_v0, target='right')",
+        "tmp0__ssa_v0: Tile[[64, 64], FP32, acc] = pl.matmul(a__ssa_v0_Left, a__ssa_v0_Right)",
+        "pl.store(tmp0__ssa_v0, [0, 0], out__ssa_v0)",
     ]
 
 
@@ -123,25 +123,25 @@ MIXED = kernel(
 def test_expand_mixed(tmp_path: Path) -> None:
     program, texts = passed(tmp_path, MIXED)
     assert list(program.functions) == ["k_aic", "k_aiv", "main"]
-    assert lines_of(texts["expand_mixed"], "def k_aic", "push") == [
-        "def k_aic(x__ssa_v0: In Tensor[[64, 64], FP32], out__ssa_v0: Out Tensor[[64, 64], FP32], "
-        "__gm_pipe_buffer: Out Tensor[[8192], FP32]):",
+    assert lines_of(texts["expand_mixed"], "def k_aic", "pl.push") == [
+        "def k_aic(x__ssa_v0: In[Tensor[[64, 64], FP32]], out__ssa_v0: Out[Tensor[[64, 64], FP32]], "
+        "__gm_pipe_buffer: Out[Tensor[[8192], FP32]]):",
         "# pipe: directions 1, 2 slots of 16384 bytes",
-        "a__ssa_v0_mat: Tile[[64, 64], FP32, mat] = load(x__ssa_v0, [0, 0], [64, 64])",
-        "for i__idx_v0 in range(0, 2, 1):",
-        "a__ssa_v0_mat_Left: Tile[[64, 64], FP32, left] = move(a__ssa_v0_mat, target='left')",
-        "a__ssa_v0_mat_Right: Tile[[64, 64], FP32, right] = move(a__ssa_v0_mat, target='right')",
-        "tmp2__ssa_v0: Tile[[64, 64], FP32, acc] = matmul(a__ssa_v0_mat_Left, a__ssa_v0_mat_Right)",
-        "push(tmp2__ssa_v0, split=0)",
+        "a__ssa_v0_mat: Tile[[64, 64], FP32, mat] = pl.load(x__ssa_v0, [0, 0], [64, 64])",
+        "for i__idx_v0 in pl.range(0, 2, 1):",
+        "a__ssa_v0_mat_Left: Tile[[64, 64], FP32, left] = pl.move(a__ssa_v0_mat, target='left')",
+        "a__ssa_v0_mat_Right: Tile[[64, 64], FP32, right] = pl.move(a__ssa_v0_mat, target='right')",
+        "tmp2__ssa_v0: Tile[[64, 64], FP32, acc] = pl.matmul(a__ssa_v0_mat_Left, a__ssa_v0_mat_Right)",
+        "pl.push(tmp2__ssa_v0, split=0)",
     ]
-    assert lines_of(texts["expand_mixed"], "def k_aiv", "store")[2:] == [
-        "a__ssa_v0: Tile[[64, 64], FP32, vec] = load(x__ssa_v0, [0, 0], [64, 64])",
-        "for i__idx_v0 in range(0, 2, 1):",
-        "tmp2__ssa_v0__Vec: Tile[[64, 64], FP32, vec] = pop(split=0)",
-        "tmp1__ssa_v0: Tile[[64, 64], FP32, vec] = exp(tmp2__ssa_v0__Vec)",
-        "free(split=0)",
-        "tmp0__ssa_v0: Tile[[64, 64], FP32, vec] = add(tmp1__ssa_v0, a__ssa_v0)",
-        "store(tmp0__ssa_v0, [0, 0], out__ssa_v0)",
+    assert lines_of(texts["expand_mixed"], "def k_aiv", "pl.store")[2:] == [
+        "a__ssa_v0: Tile[[64, 64], FP32, vec] = pl.load(x__ssa_v0, [0, 0], [64, 64])",
+        "for i__idx_v0 in pl.range(0, 2, 1):",
+        "tmp2__ssa_v0__Vec: Tile[[64, 64], FP32, vec] = pl.pop(split=0)",
+        "tmp1__ssa_v0: Tile[[64, 64], FP32, vec] = pl.exp(tmp2__ssa_v0__Vec)",
+        "pl.free(split=0)",
+        "tmp0__ssa_v0: Tile[[64, 64], FP32, vec] = pl.add(tmp1__ssa_v0, a__ssa_v0)",
+        "pl.store(tmp0__ssa_v0, [0, 0], out__ssa_v0)",
     ]
 
 
@@ -161,14 +161,14 @@ def test_a_popped_tile_that_lives_on_is_copied(tmp_path: Path) -> None:
 def test_dump_passes_are_numbered(tmp_path: Path) -> None:
     files = compile_entry(load(tmp_path, LOOP), tmp_path, dump_passes=True)
     assert [name for name in files if name.startswith("passes_dump/")] == [
-        "passes_dump/00_frontend.txt",
-        "passes_dump/01_after_flatten_calls.txt",
-        "passes_dump/02_after_convert_to_ssa.txt",
-        "passes_dump/03_after_infer_types.txt",
-        "passes_dump/04_after_infer_memory.txt",
-        "passes_dump/05_after_expand_mixed.txt",
-        "passes_dump/06_after_split_lanes.txt",
-        "passes_dump/07_after_plan_addresses.txt",
+        "passes_dump/00_frontend.py",
+        "passes_dump/01_after_flatten_calls.py",
+        "passes_dump/02_after_convert_to_ssa.py",
+        "passes_dump/03_after_infer_types.py",
+        "passes_dump/04_after_infer_memory.py",
+        "passes_dump/05_after_expand_mixed.py",
+        "passes_dump/06_after_split_lanes.py",
+        "passes_dump/07_after_plan_addresses.py",
     ]
 
 

@@ -24,14 +24,14 @@ def test_up_and_down(tmp_path: Path) -> None:
     )
     _, texts = passed(tmp_path, body)
     assert lines_of(texts["split_lanes"], "def k_aiv", "store")[2:] == [
-        "subblock_idx: INDEX = get_subblock_idx()",
-        "lane_times_32: INDEX = s.mul(subblock_idx, 32, dtype=INDEX)",
-        "p__ssa_v0__Vec: Tile[[32, 64], FP32, vec] = pop(split=1)",
-        "lane_at_0: INDEX = s.add(n__ssa_v0, lane_times_32, dtype=INDEX)",
-        "y__ssa_v0: Tile[[32, 64], FP32, vec] = load(x__ssa_v0, [lane_at_0, 0], [32, 64])",
-        "tmp0__ssa_v0: Tile[[32, 64], FP32, vec] = add(p__ssa_v0__Vec, y__ssa_v0)",
-        "free(split=1)",
-        "store(tmp0__ssa_v0, [lane_times_32, 0], out__ssa_v0)",
+        "subblock_idx: INDEX = pl.get_subblock_idx()",
+        "lane_times_32: INDEX = pl.s.mul(subblock_idx, 32, dtype=INDEX)",
+        "p__ssa_v0__Vec: Tile[[32, 64], FP32, vec] = pl.pop(split=1)",
+        "lane_at_0: INDEX = pl.s.add(n__ssa_v0, lane_times_32, dtype=INDEX)",
+        "y__ssa_v0: Tile[[32, 64], FP32, vec] = pl.load(x__ssa_v0, [lane_at_0, 0], [32, 64])",
+        "tmp0__ssa_v0: Tile[[32, 64], FP32, vec] = pl.add(p__ssa_v0__Vec, y__ssa_v0)",
+        "pl.free(split=1)",
+        "pl.store(tmp0__ssa_v0, [lane_times_32, 0], out__ssa_v0)",
     ]
     assert "p__ssa_v0: Tile[[64, 64], FP32, acc]" in texts["split_lanes"]
     assert "push(p__ssa_v0, split=1)" in texts["split_lanes"]
@@ -44,11 +44,11 @@ def test_left_and_right(tmp_path: Path) -> None:
     )
     _, texts = passed(tmp_path, body)
     assert lines_of(texts["split_lanes"], "def k_aiv", "store")[4:] == [
-        "p__ssa_v0__Vec: Tile[[64, 32], FP32, vec] = pop(split=2)",
-        "c__ssa_v0: Tile[[64, 1], FP32, vec] = full(2.0, dtype=FP32)",
-        "tmp0__ssa_v0: Tile[[64, 32], FP32, vec] = row_expand_mul(p__ssa_v0__Vec, c__ssa_v0)",
-        "free(split=2)",
-        "store(tmp0__ssa_v0, [0, lane_times_32], out__ssa_v0)",
+        "p__ssa_v0__Vec: Tile[[64, 32], FP32, vec] = pl.pop(split=2)",
+        "c__ssa_v0: Tile[[64, 1], FP32, vec] = pl.full(2.0, dtype=FP32)",
+        "tmp0__ssa_v0: Tile[[64, 32], FP32, vec] = pl.row_expand_mul(p__ssa_v0__Vec, c__ssa_v0)",
+        "pl.free(split=2)",
+        "pl.store(tmp0__ssa_v0, [0, lane_times_32], out__ssa_v0)",
     ]
 
 
@@ -59,7 +59,7 @@ def test_what_both_lanes_have_is_stored_once(tmp_path: Path) -> None:
     _, texts = passed(tmp_path, body)
     assert lines_of(texts["split_lanes"], "if is_first_lane", "store") == [
         "if is_first_lane:",
-        "store(tmp1__ssa_v0, [0, 0], z__ssa_v0)",
+        "pl.store(tmp1__ssa_v0, [0, 0], z__ssa_v0)",
     ]
 
 
@@ -141,7 +141,7 @@ WRONG = {
     ),
     "part of the rows": (
         _split("UpDown", "pl.store(pl.load(x, [0, 0], [64, 64], [8, 64]) * 2.0, [0, 0], out)"),
-        "5:14: pl.Split.UpDown: load: only part of the rows of Tile[[64, 64], FP32, valid=[8, 64], vec] holds data; "
+        "5:14: pl.Split.UpDown: load: only part of the rows of Tile[[64, 64], FP32, valid[8, 64], vec] holds data; "
         "split the other axis",
     ),
     "cube core alone": (

@@ -71,9 +71,9 @@ def test_a_failure_leaves_the_dumps_of_the_passes_before(tmp_path: Path) -> None
     program.write_text(HEAD + COPY.replace("[64, 64]", "[64, 80]"))
     assert _run(program, out, "--dump-passes")[0] == 1
     assert sorted(path.name for path in (out / "passes_dump").iterdir()) == [
-        "00_frontend.txt", "01_after_flatten_calls.txt", "02_after_convert_to_ssa.txt"
+        "00_frontend.py", "01_after_flatten_calls.py", "02_after_convert_to_ssa.py"
     ]  # fmt: skip
-    assert "80" in (out / "passes_dump" / "00_frontend.txt").read_text()
+    assert "80" in (out / "passes_dump" / "00_frontend.py").read_text()
     assert (out / "kernel_config.py").read_bytes() == kept
 
 

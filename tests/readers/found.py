@@ -560,7 +560,6 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
     ),
     ("pack", "no text", b"", "DIR/x.tar.zst: ends early; ask for the archive again"),
     ("passes", "nested", b"x = " + b"-" * 100_000 + b"1", ""),
-    ("listing", "half a carry", b"for i in range(0, 1) carrying a:\n    pass\n", ""),
     (
         "golden_stamp",
         "a file name that is too long",

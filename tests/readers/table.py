@@ -727,30 +727,28 @@ def _pack(path: Path) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _passes_seeds(suffix: str) -> Callable[[], Sequence[bytes]]:
-    def seeds() -> Sequence[bytes]:
-        from tests.diagnose.corpus.passes import CLEAN
+def _passes_seeds() -> Sequence[bytes]:
+    from tests.diagnose.corpus.passes import CLEAN
 
-        return [text.encode() for text in CLEAN.values()] if suffix == ".py" else [_LISTING]
-
-    return seeds
+    return [*(text.encode() for text in CLEAN.values()), _DUMP]
 
 
-_LISTING = b"""# pypto-build: softmax
-# kernel
-def kernel_softmax(x: In Tensor[float32, 16, 128], out: Out Tensor[float32, 16, 128], n: int64):
-    t0: Tile[vec, float32, 16, 128, valid=[16, n]] = load(x, [0, 0], shape=[16, 128])
-    a, b: Tile[vec, float32, 16, 1] = for i in range(0, 16, 1) carrying a = t0, b = t0:
-        t1: Tile[vec, float32, 16, 128] = add(a, b)
-        yield t1, t0
+_DUMP = b"""# kernel aiv, softmax.py:3
+def softmax(x: In[Tensor[[16, 128], FP32]], out: Out[Tensor[[16, 128], FP32]], n: In[INT64]):
+    t0: Tile[[16, 128], FP32, valid[16, n], vec] @ 0 = pl.load(x, [0, 0], [16, 128])
+    for i, (a, b,) in pl.range(0, 16, 1, init_values=(t0, t0,)):
+        t1: Tile[[16, 128], FP32, vec] @ 8192 = pl.add(a, b)
+        c: Tile[[16, 128], FP32, vec] @ 8192
+        d: Tile[[16, 128], FP32, vec] @ 0
+        c, d = pl.yield_(t1, t0)
     if n:
-        store(out, a, [0, 0])
+        pl.store(c, [0, 0], out)
     else:
         pass
-    c: Tile[vec, float32] = while carrying c = a:
-        yield c
-    do:
-        submit(kernel, x, predicate=x[0] gt 3, allow_early_resolve)
+    for _, (e,) in pl.while_(init_values=(d,)):
+        pl.cond(n)
+        kernel(x, predicate=pl.gt(x[0], 3), allow_early_resolve=True)
+        f: Tile[[16, 128], FP32, vec] @ 0 = pl.yield_(e)
 """
 
 
@@ -1060,8 +1058,7 @@ READERS: tuple[Reader, ...] = (
            modules=("pypto_build.replay.run_rules",)),
     Reader("regions", lambda: [_regions()], _accesses, mutate.damage_fields, "accesses.bin", named=False),
     Reader("pack", _pack_seeds, _pack, mutate.damage_pack, "x.tar.zst"),
-    Reader("passes", _passes_seeds(".py"), _passes, mutate.damage_text, "passes_dump/01_after_X.py"),
-    Reader("listing", _passes_seeds(".txt"), _passes, mutate.damage_text, "passes_dump/01_after_x.txt"),
+    Reader("passes", _passes_seeds, _passes, mutate.damage_text, "passes_dump/01_after_X.py"),
     Reader("pass_logs", lambda: [_PASS_LOG], _pass_reports, mutate.damage_text, "passes_dump/x.log"),
     Reader("pass_times", lambda: [_PROFILE], _pass_reports, mutate.damage_json, "report/pipeline_profile.json"),
     Reader("spans", lambda: [_SPAN + _SPAN], _spans, mutate.damage_text, ".trace.1", errors=()),

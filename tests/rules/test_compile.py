@@ -105,9 +105,9 @@ def test_options_of_a_compilation(project: Project) -> None:
     project.scons("compile", "PROGRAM=prog.py", "VINTAGE=2026-05", "DUMP_PASSES=1")
     assert "from_tensor_arg(orch_args.tensor(0))" in (artifact / "orchestration/prog.cpp").read_text(encoding="utf-8")
     assert sorted(path.name for path in (artifact / "passes_dump").iterdir()) == [
-        "00_frontend.txt", "01_after_flatten_calls.txt", "02_after_convert_to_ssa.txt", "03_after_infer_types.txt",
-        "04_after_infer_memory.txt", "05_after_expand_mixed.txt", "06_after_split_lanes.txt",
-        "07_after_plan_addresses.txt",
+        "00_frontend.py", "01_after_flatten_calls.py", "02_after_convert_to_ssa.py", "03_after_infer_types.py",
+        "04_after_infer_memory.py", "05_after_expand_mixed.py", "06_after_split_lanes.py",
+        "07_after_plan_addresses.py",
     ]  # fmt: skip
     assert project.scons("compile", "PROGRAM=prog.py", "PTOAS=/nowhere").output == (
         "scons: *** PTOAS=/nowhere: no such program; name ptoas itself, or PTOAS=own for the one built in\n"

@@ -12,103 +12,11 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.lint.text import split_arguments
 
-# This compiler's listing of a program as Python of the same lines, so that one reader does for both compilers.
+# The programs that a compilation dumps after its passes, function by function: `passes_dump/NN_after_<Pass>.py`, Python
+# with the decorators of its language. It is only parsed, never executed.
 
-
-# The programs that a compilation dumps after its passes, function by function.
-# PyPTO writes `passes_dump/NN_after_<Pass>.py`, Python with the decorators of its language; this compiler writes
-# `passes_dump/NN_after_<pass>.txt`, which becomes Python here, line for line. Both are only parsed, never executed.
-
-_DIRECTION = re.compile(r"\b(\w+): (In|Out|InOut) ")
-_FOR = re.compile(r"for (?P<name>\w+) in (?P<range>range\(.*?\))(?: carrying (?P<carried>.*))?:\Z")
-_WHILE = re.compile(r"while(?: carrying (?P<carried>.*))?:\Z")
-_BLOCK = re.compile(r"(?:for .* in |while\b|if )")
-
-#: Marks of a task that are no Python: a word after keywords, and a comparison in words.
-_WORD = re.compile(r", allow_early_resolve\b(?!=)")
-_COMPARED = re.compile(r"\bpredicate=(\w+\[[^\]]*\]) \w+ (-?\d+)")
-
-Results = dict[int, list[tuple[str, "ast.expr | None"]]]
-
-
-def as_python(text: str) -> tuple[str, Results]:
-    """The listing in Python's syntax, and the names (with types) that loops and branches define, by line."""
-    results: Results = {}
-    lines = [_line(line, number, results) for number, line in enumerate(text.splitlines(), 1)]
-    return "\n".join(lines) + "\n", results
-
-
-def _line(line: str, number: int, results: Results) -> str:
-    code = line.lstrip()
-    indent = line[: len(line) - len(code)]
-    code = _COMPARED.sub(r"predicate=(\1, \2)", _WORD.sub(", allow_early_resolve=True", code))
-    if code.startswith("def "):
-        return indent + _DIRECTION.sub(r"\1: \2 | ", code.replace("valid=[", "["))
-    if not code or code[0] == "#" or code in ("else:", "pass") or code.startswith("yield"):
-        return line
-    if code == "do:":
-        return f"{indent}if True:"
-    left, right = _halves(code)
-    left = left.replace("valid=[", "[")  # a keyword within the brackets of a type
-    if right.endswith(":") or (not left and code.endswith(":")):
-        body = right if left else code
-        if _BLOCK.match(body):
-            if left:
-                results[number] = [_typed(part) for part in _parts(left)]
-            return indent + _block(body)
-        return f"{indent}with {body}"
-    parts = _parts(left)
-    if len(parts) > 1:
-        results[number] = [_typed(part) for part in parts]
-        return f"{indent}{', '.join(part.split(':')[0] for part in parts)} = {right}"
-    return f"{indent}{left} = {right}" if left else indent + code
-
-
-def _block(code: str) -> str:
-    loop, until = _FOR.match(code), _WHILE.match(code)
-    if loop:
-        names, values = _carried(loop["carried"])
-        target = f"{loop['name']}, ({names})" if names else loop["name"]
-        return f"for {target} in {loop['range'][:-1]}{f', ({values})' if values else ''}):"
-    if until:
-        names, values = _carried(until["carried"])
-        return f"for _, ({names}) in range(({values})):" if names else "while True:"
-    return code
-
-
-def _carried(text: str | None) -> tuple[str, str]:
-    """`a = b, c = d` as `a, c, ` and `b, d, `."""
-    pairs = [part.partition(" = ")[::2] for part in _parts(text or "")]
-    return "".join(f"{name}, " for name, _ in pairs), "".join(f"{value}, " for _, value in pairs)
-
-
-def _halves(code: str) -> tuple[str, str]:
-    """Split code at the first assignment outside of brackets; without one, the left side is empty."""
-    depth = 0
-    for position, sign in enumerate(code):
-        depth += (sign in "([{") - (sign in ")]}")
-        if not depth and code.startswith(" = ", position):
-            left = code[:position]
-            return ("", code) if _BLOCK.match(left) else (left, code[position + 3 :])
-    return "", code
-
-
-def _parts(text: str) -> list[str]:
-    """The parts between commas outside of brackets."""
-    return split_arguments(text, "([{", ")]}")
-
-
-def _typed(text: str) -> tuple[str, ast.expr | None]:
-    name, _, kind = text.partition(":")
-    try:
-        return name.strip(), ast.parse(kind.strip(), mode="eval").body if kind.strip() else None
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return name.strip(), None
-
-
-_DUMP = re.compile(r"(?P<number>\d{1,9})_(?:after_)?(?P<name>.+)\.(?:py|txt)\Z")
+_DUMP = re.compile(r"(?P<number>\d{1,9})_(?:after_)?(?P<name>.+)\.py\Z")
 DIRECTORY = "passes_dump"
 #: Levels of a syntax tree.
 _MAX_NESTING = 120
@@ -116,16 +24,12 @@ _MAX_NESTING = 120
 
 @dataclass(frozen=True)
 class DumpedFunction:
-    """One function of a dump: its text from the first decorator or heading on, starting at `line`.
-
-    `results` are what loops and branches of a listing define, by line: names and types.
-    """
+    """One function of a dump: its text from the first decorator or heading on, starting at `line`."""
 
     name: str
     line: int
     lines: tuple[str, ...]
     node: ast.FunctionDef
-    results: Results = field(default_factory=dict, compare=False)
 
     @property
     def parameters(self) -> list[str]:
@@ -164,15 +68,11 @@ def read_dump(path: Path) -> Dump:
     match = _DUMP.match(path.name)
     assert match is not None
     text = read_source(path)
-    results: Results = {}
-    source = text
-    if path.suffix == ".txt":
-        source, results = as_python(text)
     number, name = int(match["number"]), match["name"]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the style of a file that nobody here wrote
-            tree = ast.parse(source)
+            tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two for endless nesting
         line = getattr(error, "lineno", 0) or 0
         return Dump(number, name, path, {}, (line, getattr(error, "msg", str(error)) or "is nested too deeply"))
@@ -180,7 +80,7 @@ def read_dump(path: Path) -> Dump:
     if deep:
         return Dump(number, name, path, {}, (deep, "is nested too deeply"))
     lines = text.splitlines()
-    functions = {node.name: _function(node, lines, results) for node in _functions(tree)}
+    functions = {node.name: _function(node, lines) for node in _functions(tree)}
     return Dump(number, name, path, functions, None if functions else (0, "holds no function"))
 
 
@@ -201,12 +101,12 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
                 yield inner
 
 
-def _function(node: ast.FunctionDef, lines: list[str], results: Results) -> DumpedFunction:
+def _function(node: ast.FunctionDef, lines: list[str]) -> DumpedFunction:
     start = min([node.lineno, *(one.lineno for one in node.decorator_list)])
     if not node.decorator_list and start > 1 and lines[start - 2].startswith("#"):
         start -= 1
     end = node.end_lineno or start
-    return DumpedFunction(node.name, start, tuple(lines[start - 1 : end]), node, results)
+    return DumpedFunction(node.name, start, tuple(lines[start - 1 : end]), node)
 
 
 #: Results of these are their operand's bytes, seen in another way.
@@ -279,12 +179,12 @@ def flow_of(function: DumpedFunction) -> Flow:
 class _Walk:
     def __init__(self, function: DumpedFunction) -> None:
         self.flow = Flow()
-        self._function = function
         self._now = 0
         self._loops: list[int] = []
         self._path: ElementPath = ()
         self._pending: list[list[tuple[str, int, ast.expr | None, list[str]]]] = []
-        self._last: list[list[str]] = []
+        self._yielded: list[list[str]] = []
+        self._declared: dict[str, ast.expr] = {}
         for arg in function.node.args.args:
             self._define(arg.arg, function.node.lineno, None, ())
         self._block(function.node.body)
@@ -312,33 +212,27 @@ class _Walk:
                     self._define(item.optional_vars.id, node.lineno, None, ())
             self._block(node.body)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            self._assign([node.target.id], node.value, node.annotation, node.lineno)
+            self._declared[node.target.id] = node.annotation
+            if node.value is not None:
+                self._assign([node.target.id], node.value, node.lineno)
         elif isinstance(node, ast.Assign):
             targets = node.targets[0]
             names = [n.id for n in ast.walk(targets) if isinstance(n, ast.Name)]
-            types = dict(self._function.results.get(node.lineno, ()))
-            self._assign(names, node.value, None, node.lineno, types)
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield):
-            self._last.append(self._use(node.value))
+            self._assign(names, node.value, node.lineno)
         elif isinstance(node, (ast.Expr, ast.Return)) and node.value is not None:
             self._use(node.value)
 
-    def _assign(
-        self,
-        names: list[str],
-        value: ast.expr | None,
-        kind: ast.expr | None,
-        line: int,
-        types: dict[str, ast.expr | None] | None = None,
-    ) -> None:
+    def _assign(self, names: list[str], value: ast.expr, line: int) -> None:
         used = self._use(value)
-        if value is not None and _called(value).endswith("yield_") and self._pending:
-            for position, name in enumerate(names):
+        kinds = [self._declared.pop(name, None) for name in names]
+        if _called(value).endswith("yield_") and self._pending:
+            self._yielded.append(used)
+            for position, (name, kind) in enumerate(zip(names, kinds, strict=True)):
                 self._pending[-1].append((name, line, kind, used[position : position + 1]))
             return
-        view = isinstance(value, ast.Name) or (value is not None and _called(value).rpartition(".")[2] in _VIEWS)
-        for name in names:
-            self._define(name, line, (types or {}).get(name, kind), used if view else ())
+        view = isinstance(value, ast.Name) or _called(value).rpartition(".")[2] in _VIEWS
+        for name, kind in zip(names, kinds, strict=True):
+            self._define(name, line, kind, used if view else ())
 
     def _loop(self, node: ast.For) -> None:
         inits = self._use(node.iter)
@@ -357,15 +251,15 @@ class _Walk:
     def _region(self, node: ast.stmt, bodies: list[list[ast.stmt]], inside: Iterable[str] = ()) -> None:
         """Blocks whose yields become the results of the whole, defined where it ends."""
         self._pending.append([])
-        before = len(self._last)
+        before = len(self._yielded)
         around, branch = self._path, self._now
         for side, body in enumerate(bodies):
             self._path = (*around, (branch, side)) if len(bodies) > 1 else around
             self._block(body)
         self._path = around
         self._now += 1
-        yielded = self._last[before:]
-        del self._last[before:]
+        yielded = self._yielded[before:]
+        del self._yielded[before:]
         loops = self._loops[:-1] if isinstance(node, ast.For) else self._loops
         kept, self._loops = self._loops, list(loops)
         seen: set[str] = set()
@@ -375,8 +269,6 @@ class _Walk:
                 continue
             seen.add(name)
             self._define(name, line, kind, same)
-        for position, (name, kind) in enumerate(self._function.results.get(node.lineno, ())):
-            self._define(name, node.lineno, kind, [row[position] for row in yielded if position < len(row)])
         self._loops = kept
         for position, name in enumerate(inside):
             self.flow.values[name].same.update(row[position] for row in yielded if position < len(row))
