@@ -25,10 +25,9 @@ from pypto_build.replay.child import RUN, Origin, Reply, TensorBuffer
 from pypto_build.replay.chips.board import Board, Notes, Wait
 from pypto_build.replay.chips.dispatches import Dispatch, Queue
 from pypto_build.replay.chips.driver import Plan, execute_driver
-from pypto_build.replay.chips.memory import Windows, address_of
+from pypto_build.replay.chips.memory import NO_REGIONS, HostRegions, Windows, address_of
 from pypto_build.replay.chips.rank import RankProcess, RankReply, call_host, execute_dispatch, write_program
 from pypto_build.replay.chips.records import Times, write_ranks
-from pypto_build.replay.chips.regions import NO_REGIONS, HostRegions
 from pypto_build.replay.chips.tensors import HostTensor, Storage
 from pypto_build.replay.faults import UNHEARD
 from pypto_build.replay.loading import LoadingNote
@@ -99,17 +98,11 @@ def explain(
 
 def _wait(board: Board, wait: Wait, dispatch: Dispatch, domains: Sequence[Windows]) -> str:
     """Return a description of one wait, and of the notifications of its signal."""
-    position = next(
-        ((windows, located) for windows in domains if (located := windows.place(wait.address)) is not None), None
-    )
-    if position is None:
-        signal, members = f"the signal at 0x{wait.address:x}", tuple[int, ...]()
-    else:
-        windows, (owner, buffer, offset) = position
-        members = windows.ranks
-        name = buffer.name if buffer else "window"
-        whose = "" if owner == wait.rank else f" of rank {owner}"
-        signal = f"{windows.domain}.{name}+{offset}{whose}"
+    signal, members = f"the signal at 0x{wait.address:x}", list[int]()
+    for windows in domains:
+        if position := windows.place(wait.address):
+            owner, offset = position
+            signal, members = windows.label(offset) + ("" if owner == wait.rank else f" of rank {owner}"), windows.ranks
     notes = sorted(board.notes(wait.address), key=lambda note: note.rank)
     latest = max((note.last_ns for note in notes), default=0)
     parts = [_note(note, note.last_ns == latest) for note in notes]
@@ -399,7 +392,7 @@ class _Host:
         for windows in plan.domains:
             if (overrun := windows.overrun()) is not None:
                 rank, offset = overrun
-                text = f"domain '{windows.domain}': byte {offset} of rank {rank}'s window of {windows.size} was written"
+                text = f"domain '{windows.name}': byte {offset} of rank {rank}'s window of {windows.size} was written"
                 hint = "look at the offsets of kernels that write to it, by put, remote store or notify"
                 raise RuntimeFault(python_fault(FaultKind.WINDOW_OVERRUN, text, hint=hint))
 

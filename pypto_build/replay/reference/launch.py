@@ -184,7 +184,7 @@ def reference_inputs(interface: Interface, artifact: Path, seed: int) -> Binding
 
 
 def _other_numbers(binding: Binding, seed: int) -> Binding:
-    from pypto_build.replay.seeded import seeded_bytes
+    from pypto_build.replay.values import seeded_bytes
 
     tensors = tuple(
         replace(tensor, initial=seeded_bytes(seed, tensor.name, tensor.dtype, tensor.shape))
