@@ -30,7 +30,7 @@ class ChromeTrace:
         more: dict[str, Any] = {"cat": category} if category else {}
         shown = {key: value for key, value in args.items() if value is not None}
         more |= {"args": shown} if shown else {}
-        self._add(track, begun, name=name, ph="X", dur=round(ended - begun, 3), **more)
+        self._add(track, begun, name=name, ph="X", dur=ended - begun, **more)
 
     def instant(self, track: Track, name: str, time: float) -> None:
         """Add a mark at a time."""
@@ -44,7 +44,7 @@ class ChromeTrace:
         self._add(*end, **shared, ph="f", bp="e")
 
     def _add(self, track: Track, time: float, **fields: Any) -> None:
-        self._events.append({**fields, "pid": track[0], "tid": track[1], "ts": round(time, 3)})
+        self._events.append({**fields, "pid": track[0], "tid": track[1], "ts": time})
 
     def text(self, **other: str) -> str:
         """Return the file, with other data that is not empty."""

@@ -21,7 +21,7 @@ from typing import Any
 from pypto_build.artifact.distributed import MOST_RANKS
 from pypto_build.facts.dtypes import ITEMSIZE, TORCH
 from pypto_build.facts.faults import FaultKind
-from pypto_build.replay.chips.dispatches import Dispatch, DispatchGraph, DispatchTensor, TensorArgType
+from pypto_build.replay.chips.dispatches import Dispatch, DispatchGraph, DispatchTensor, Plan, TensorArgType
 from pypto_build.replay.chips.memory import (
     BUFFER_ALIGNMENT,
     NO_REGIONS,
@@ -32,7 +32,7 @@ from pypto_build.replay.chips.memory import (
     round_up,
 )
 from pypto_build.replay.chips.tensors import HostTensor, Storage, stand_in_torch
-from pypto_build.replay.scalars import Scalar, natural_dtype, scalar_bits
+from pypto_build.replay.scalars import natural_dtype, scalar_bits
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 
 _MASK = (1 << 64) - 1
@@ -281,11 +281,11 @@ class Orchestrator:
         return self._add(name, rank, args, group)
 
     def _add(self, name: str, rank: int | None, args: TaskArgs, group: int | None = None) -> Dispatch:
-        tensors = [
+        tensors = tuple(
             DispatchTensor(tensor, tag, isinstance(tensor, WindowTensor))
             for tensor, tag in zip(args.tensors, args.tags, strict=True)
-        ]
-        return self.graph.add(name, rank, tensors, args.scalars, self._line(), group)
+        )
+        return self.graph.add(Dispatch(name, rank, tensors, tuple(args.scalars), self._line(), group))
 
     def _line(self) -> int:
         """Return the driver's line that is being executed."""
@@ -359,40 +359,18 @@ _MARK = "_pypto_distributed_entry"
 _HINT = "correct orchestration/host_orch.py, or compile again"
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The work of a driver: its dispatches in order, and the domains in which they communicate.
-
-    `tensors` are all host tensors by the driver's names; their memory is shared by the ranks.
-    """
-
-    dispatches: list[Dispatch]
-    domains: list[Windows]
-    tensors: Mapping[str, Any]
-
-
-def execute_driver(
-    driver: Path,
-    tensors: Mapping[str, HostTensor],
-    scalars: Mapping[str, Scalar],
-    world: int,
-    programs: Iterable[str],
-    host_callables: Iterable[str] = (),
-    regions: HostRegions = NO_REGIONS,
-) -> Plan:
-    """Return the plan that `driver` makes for `world` ranks. Raises `RuntimeFault` with the driver's line for any
-    exception in it."""
-    names_of_programs = frozenset(programs)
-    orchestrator = Orchestrator(world, driver, names_of_programs, regions)
-    names: dict[str, Any] = {**tensors, **scalars}
+def execute_driver(orchestrator: Orchestrator, names: dict[str, Any], host_callables: Iterable[str] = ()) -> Plan:
+    """Return the plan that a driver makes with the tensors and scalars in `names`. Raises `RuntimeFault` with the
+    driver's line for any exception in it."""
+    driver = orchestrator.driver
     try:
         code = compile(driver.read_text(encoding="utf-8"), str(driver), "exec")
         with stand_ins():
             namespace: dict[str, Any] = {"__name__": "host_orch", "__file__": str(driver)}
             exec(code, namespace)
             entry = _entry(driver, namespace)
-            _allocate(namespace.get("_alloc_intermediates"), names, world)
-            _call(entry, orchestrator, names, names_of_programs, host_callables)
+            _allocate(namespace.get("_alloc_intermediates"), names, orchestrator.world)
+            _call(entry, orchestrator, names, host_callables)
     except RuntimeFault:
         raise
     except Exception as error:
@@ -422,15 +400,11 @@ def _allocate(allocate: Callable[..., Any] | None, names: dict[str, Any], world:
 
 
 def _call(
-    entry: Callable[..., Any],
-    orchestrator: Orchestrator,
-    names: dict[str, Any],
-    programs: Iterable[str],
-    host_callables: Iterable[str],
+    entry: Callable[..., Any], orchestrator: Orchestrator, names: dict[str, Any], host_callables: Iterable[str]
 ) -> None:
     arguments: dict[str, Any] = {
         "tensors": names,
-        "callables": {name: Handle(name) for name in programs},
+        "callables": {name: Handle(name) for name in orchestrator.programs},
         "sub_ids": {name: Handle(name) for name in host_callables},
         "_keep": [],
         "world_size": orchestrator.world,

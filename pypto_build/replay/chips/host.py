@@ -23,8 +23,8 @@ from pypto_build.facts.faults import FaultKind
 from pypto_build.facts.layouts import FLIGHT_BYTES, REPORT_BYTES
 from pypto_build.replay.child import RUN, Origin, Reply, TensorBuffer
 from pypto_build.replay.chips.board import Board, Notes, Wait
-from pypto_build.replay.chips.dispatches import Dispatch, Queue
-from pypto_build.replay.chips.driver import Plan, execute_driver
+from pypto_build.replay.chips.dispatches import Dispatch, Plan, Queue
+from pypto_build.replay.chips.driver import Orchestrator, execute_driver
 from pypto_build.replay.chips.memory import NO_REGIONS, HostRegions, Windows, address_of
 from pypto_build.replay.chips.rank import RankProcess, RankReply, call_host, execute_dispatch, write_program
 from pypto_build.replay.chips.records import Times, write_ranks
@@ -259,9 +259,8 @@ class _Host:
     def run(self) -> Reply:
         """Run one round. Raises `RankFault`, and `RuntimeFault` for faults before any rank runs."""
         job = self._job
-        plan = execute_driver(
-            job.driver, self._tensors, job.scalars, job.world, job.programs, job.sub_workers, job.regions
-        )
+        orchestrator = Orchestrator(job.world, job.driver, frozenset(job.programs), job.regions)
+        plan = execute_driver(orchestrator, {**self._tensors, **job.scalars}, job.sub_workers)
         for program in dict.fromkeys(item.program for item in plan.dispatches if item.rank is not None):
             self._load(program)
         self._board = Board()
@@ -337,7 +336,7 @@ class _Host:
         finally:
             if _leaves_records(self._job.options):
                 directory = Path(str(self._job.options["output_dir"]))
-                write_ranks(directory, self._job.devices, plan.dispatches, plan.domains, self._board, times)
+                write_ranks(directory, self._job.devices, plan, self._board, times)
 
     def _hand_out(self, plan: Plan, ranks: list[RankProcess], times: Times) -> int:
         """Let ranks begin dispatches until all are finished; return the number of tasks."""

@@ -11,7 +11,7 @@ import msgspec
 
 from pypto_build.artifact.files import write_bytes
 from pypto_build.replay.chips.board import Board
-from pypto_build.replay.chips.dispatches import Dispatch
+from pypto_build.replay.chips.dispatches import Dispatch, Plan
 from pypto_build.replay.chips.memory import Domain, Windows
 
 #: The rank of a host callable.
@@ -121,15 +121,9 @@ class Times:
         return (time.monotonic_ns() - self.origin_ns) / 1e9
 
 
-def write_ranks(
-    directory: Path,
-    devices: Sequence[int],
-    dispatches: Sequence[Dispatch],
-    domains: Sequence[Windows],
-    board: Board,
-    times: Times,
-) -> None:
+def write_ranks(directory: Path, devices: Sequence[int], plan: Plan, board: Board, times: Times) -> None:
     """Write `ranks.json`."""
+    dispatches, domains = plan.dispatches, plan.domains
     rows = [_row(item, domains, times) for item in dispatches if item.number in times.begun]
     pending = [_row(item, domains, times) for item in dispatches if item.number not in times.begun]
     listed = [windows.domain for windows in domains]

@@ -33,8 +33,8 @@ from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.child import tensor_buffers
 from pypto_build.replay.faults import RunFault
+from pypto_build.replay.listener import no_reply
 from pypto_build.replay.loading import load_embedded
-from pypto_build.replay.replies import no_reply
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.replay.worker import LOADING_S
 from pypto_build.runtime.faults import RuntimeFault
