@@ -149,23 +149,37 @@ def read_source(path: str | Path) -> str:
 
 
 def read_record(
-    path: Path, kind: type[Document], wrong: str, way_out: str, *, unread: str = "", schema: int | None = None
+    path: Path,
+    kind: type[Document],
+    wrong: str,
+    way_out: str,
+    *,
+    unread: str = "",
+    schema: int | None = None,
+    largest: int = LARGEST,
 ) -> Document:
-    """Return the document at ``path``, which has to have this ``schema``.
+    """Return the document at ``path``, which has to have this ``schema``, if it is given.
 
     Raises a usage error: ``wrong`` is its message and ``way_out`` its hint for a file of another kind, ``unread`` the
     hint for a file that cannot be read.
     """
     try:
-        document = decode_json(read_bytes(path), kind)
+        document = decode_json(read_bytes(path, largest), kind)
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", unread or way_out) from None
     except msgspec.MsgspecError as error:
         raise ArtifactError(path, f"{wrong}: {error}", way_out) from None
-    version = getattr(document, "schema", None)
-    if version != schema:
+    if schema is not None and (version := getattr(document, "schema", None)) != schema:
         raise ArtifactError(path, f"schema: {version} is not read, only {schema}", way_out)
     return document
+
+
+def read_payload(path: Path, way_out: str, largest: int = LARGEST) -> bytes:
+    """Return the content of a file beside a document. Raises a usage error, with ``way_out`` as its hint."""
+    try:
+        return read_bytes(path, largest)
+    except OSError as error:
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", way_out) from None
 
 
 def decode_json(data: bytes, kind: type[Document]) -> Document:

@@ -17,7 +17,7 @@ import msgspec
 
 from pypto_build import __version__, terminal
 from pypto_build.artifact import ArtifactError, load_artifact
-from pypto_build.artifact.files import decode_json, from_here, read_bytes, write_bytes
+from pypto_build.artifact.files import from_here, read_bytes, read_record, write_bytes
 from pypto_build.facts.findings import RULES
 
 Level = Literal["error", "warning", "note"]
@@ -115,12 +115,7 @@ def as_json(report: Report) -> bytes:
 
 def read_report(path: Path) -> Report:
     """Read the report at ``path``. Raises a usage error if it is none."""
-    try:
-        return decode_json(read_bytes(path), Report)
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", "run the tool again") from None
-    except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is not a list of findings: {error}", "run the tool again") from None
+    return read_record(path, Report, "is not a list of findings", "run the tool again")
 
 
 def as_sarif(report: Report, root: Path) -> bytes:

@@ -31,8 +31,7 @@ from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Reply
 from pypto_build.replay.faults import Death, RunFault, describe_death
-from pypto_build.replay.listener import Listener
-from pypto_build.replay.replies import no_reply
+from pypto_build.replay.listener import Listener, no_reply
 from pypto_build.replay.request import Request
 from pypto_build.replay.simpler_codes import RUNTIME_CODES
 from pypto_build.replay.verdict import ErrorInfo

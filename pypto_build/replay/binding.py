@@ -251,7 +251,7 @@ def _seeded_tensor(param: Param, seed: int) -> TensorArg:
     direction = param.direction or "INOUT"
     if direction == "OUT":
         return TensorArg(param.name, direction, dtype, shape)
-    from pypto_build.replay.seeded import seeded_bytes
+    from pypto_build.replay.values import seeded_bytes
 
     try:
         return TensorArg(param.name, direction, dtype, shape, seeded_bytes(seed, param.name, dtype, shape))

@@ -14,7 +14,7 @@ from pypto_build.facts.dtypes import TORCH
 from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, TensorArg
 from pypto_build.replay.child import InputWrite, Unwritten
-from pypto_build.replay.comparators.base import Comparator
+from pypto_build.replay.comparators import Comparator
 from pypto_build.replay.compare import (
     PIECE,
     Difference,

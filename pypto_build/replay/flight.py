@@ -30,7 +30,6 @@ _WAYS = ("vector to cube", "cube to vector")
 _CORES = ("the vector cores", "the cube cores", "all cores")
 _ROOM = ("", "task slots", "bytes of heap", "dependency edges")
 _HEAD_BYTES, _TRACK_BYTES = sizeof(layouts.FlightHead), sizeof(layouts.FlightTrack)
-_WAITS = frozenset(what for what in FlightEvent if what.name.startswith("WAITS_"))
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,11 +53,6 @@ class Event(About, frozen=True):
     ns: int
     core: int
     what: FlightEvent
-
-    @property
-    def is_wait(self) -> bool:
-        """Return whether a wait begins."""
-        return self.what in _WAITS
 
     def __str__(self) -> str:
         return _WORDS[self.what](self)

@@ -1,18 +1,27 @@
-"""Reads the output of a child process: lines for its parent, and printed text, which is passed on as it comes.
+"""Reads the output of a child process: lines for its parent, replies among them, and printed text, which is passed on.
 
-All of it is untrusted. Lines are kept up to a limit. Neither a flood of text nor a blocked standard output keeps the
-parent from checking its time limits.
+All of it is untrusted. Lines are kept up to a limit, and a reply with impossible values is rejected. Neither a flood of
+text nor a blocked standard output keeps the parent from checking its time limits.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import stat
 import sys
+from collections.abc import Sequence
 from typing import Literal
 
+import msgspec
+
 from pypto_build import terminal
+from pypto_build.replay.child import Reply
+from pypto_build.replay.faults import RunFault
+from pypto_build.replay.verdict import ErrorInfo
+from pypto_build.runtime.faults import is_known
+from pypto_build.runtime.printable import printable
 
 _TAIL_BYTES = 8192
 _PIECE = 1 << 16
@@ -195,3 +204,51 @@ def _ready(descriptor: int, event: int) -> bool:
     poll = select.poll()
     poll.register(descriptor, event)
     return bool(poll.poll(0))
+
+
+_LIMIT = 1 << 63
+
+
+def read_reply(line: bytes, sizes: Sequence[int]) -> Reply:
+    """Return the reply in a line; `sizes` are the element counts of the run's tensors. Raises `RunFault`."""
+    try:
+        reply = msgspec.json.decode(line, type=Reply)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise no_reply() from None
+    if not _possible(reply, sizes):
+        raise no_reply()
+    for write in reply.input_writes:
+        write.task, write.kernel = _name(write.task), _name(write.kernel)
+    return reply
+
+
+def no_reply() -> RunFault:
+    """Return the fault of a run with an invalid reply."""
+    return RunFault(
+        "runtime_error",
+        ErrorInfo(
+            "reply",
+            "the run left no result: something else was written where it comes through",
+            hint="a kernel or the orchestration writes to files that are not its own; take that out",
+        ),
+    )
+
+
+def _name(text: str | None) -> str | None:
+    return None if text is None else printable(text)
+
+
+def _possible(reply: Reply, sizes: Sequence[int]) -> bool:
+    """Return whether the numbers of a reply are within possible bounds."""
+    if reply.fault is not None and not is_known(reply.fault):
+        return False
+    if not (0 <= reply.tasks < _LIMIT and math.isfinite(reply.run_s) and reply.run_s >= 0):
+        return False
+    for item in reply.unwritten:
+        if not (0 <= item.tensor < len(sizes) and 0 <= item.count <= sizes[item.tensor]):
+            return False
+        if not all(0 <= index < sizes[item.tensor] for index in item.first):
+            return False
+    if reply.origin is not None:
+        reply.origin.program = printable(reply.origin.program)
+    return all(0 <= item.tensor < len(sizes) and abs(item.offset) < _LIMIT for item in reply.input_writes)

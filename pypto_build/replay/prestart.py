@@ -8,6 +8,7 @@ that have changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from pypto_build.artifact.errors import ArtifactError
@@ -28,14 +29,14 @@ from pypto_build.trace import span
 _SHARE = 8
 
 
+@dataclass
 class Ahead:
     """A child that was started ahead of a run, with the memory of the tensors."""
 
-    def __init__(
-        self, request: Request, interface: Interface, binding: Binding, files: Files, arena: Arena, worker: Worker
-    ) -> None:
-        self._started_for, self._files, self._arena = (request, interface, _looks(binding)), files, arena
-        self._worker: Worker | None = worker
+    _started_for: tuple[Request, Interface, Sequence[object]]
+    _files: Files
+    _arena: Arena
+    _worker: Worker | None
 
     def take(self, request: Request, interface: Interface, binding: Binding) -> tuple[Worker, Arena] | None:
         """Return the child and its memory if it still runs and was started for exactly this request; else end it and
@@ -98,7 +99,7 @@ def _start(request: Request, libraries: Libraries | None) -> Ahead | None:
         for index, tensor in enumerate(binding.tensors):
             if tensor.initial is not None:
                 arena.fill(index, tensor.initial)
-    return Ahead(request, interface, binding, files, arena, worker)
+    return Ahead((request, interface, _looks(binding)), files, arena, worker)
 
 
 def _looks(binding: Binding) -> Sequence[object]:

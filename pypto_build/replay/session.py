@@ -247,16 +247,7 @@ class _Session:
 
         with self._log.stage("compute golden"):
             require_files([request.embedded])
-            return make_goldens(
-                request.artifact_dir,
-                request.build_dir,
-                request.results_dir,
-                request.embedded,
-                request.platform,
-                request.seed,
-                request.timeout_s,
-                request.binaries,
-            )
+            return make_goldens(request)
 
     def _bind(self, interface: Interface, data: Snapshot) -> Binding:
         """Read inputs, then goldens; a fault of either is found before anything runs."""

@@ -1,10 +1,10 @@
 """Converts stored bytes to numbers and back, in numpy's types.
 
-numpy has no bfloat16 and no 8-bit floats. They are stored as unsigned integers and decoded exactly into float32.
-"""
+numpy has no bfloat16 and no 8-bit floats. They are stored as unsigned integers and decoded exactly into float32."""
 
 from __future__ import annotations
 
+import zlib
 from functools import cache
 from typing import Any
 
@@ -78,3 +78,21 @@ def _encode_float8(values: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[n
     code = np.where((below < above) | ((below == above) & (upper % 2 == 1)), upper - 1, upper)
     sign = np.where(np.signbit(values), 0x80, 0) if dtype != "float8_e8m0fnu" else 0
     return (code | sign).astype(np.uint8)
+
+
+def seeded_bytes(seed: int, name: str, dtype: str, shape: tuple[int, ...]) -> bytes:
+    """Bytes of a tensor of `shape`: normal for floating-point dtypes, 0..7 for integers, 0 or 1 for bool.
+
+    The values depend on seed, parameter name, dtype and shape only, so adding a parameter leaves the others alone.
+    """
+    generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    values: npt.NDArray[np.float32]
+    if dtype == "bool":
+        values = generator.integers(0, 2, shape).astype(np.float32)
+    elif dtype.startswith(("int", "uint")):
+        values = generator.integers(0, 8, shape).astype(np.float32)
+    elif dtype == "float8_e8m0fnu":
+        values = np.exp2(generator.integers(-4, 5, shape)).astype(np.float32)
+    else:
+        values = generator.standard_normal(shape, dtype=np.float32)
+    return encode(values, dtype).tobytes()

@@ -31,9 +31,8 @@ from pypto_build.replay.faults import (
     describe_hang,
     run_fault,
 )
-from pypto_build.replay.listener import Listener
+from pypto_build.replay.listener import Listener, no_reply, read_reply
 from pypto_build.replay.loading import LoadingNote, load_embedded
-from pypto_build.replay.replies import no_reply, read_reply
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.trace import be_child

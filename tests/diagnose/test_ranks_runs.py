@@ -9,7 +9,8 @@ import pytest
 from pypto_build.diagnose.flaky import __main__ as flaky
 from pypto_build.diagnose.hazards.__main__ import main as hazards_main
 from pypto_build.diagnose.hazards.ranks import dispatched
-from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord
+from pypto_build.replay.chips.memory import Domain
+from pypto_build.replay.chips.records import DispatchRow, RanksRecord
 from tests.replay.chips import INOUT, NO_DEP, Chips
 
 #: Both come to their parts after a random time in a seeded schedule.
@@ -102,7 +103,7 @@ def _row(number: int, rank: int, program: str, shape: str = "float32[4]") -> Dis
 
 
 def test_collectives_in_another_order_or_shape() -> None:
-    domain = DomainRow("d", [0, 1], [0, 4096], 64, [])
+    domain = Domain("d", [0, 1], [0, 4096], 64, [])
 
     def said(*rows: DispatchRow) -> list[str]:
         return [finding.message for finding in dispatched(RanksRecord(2, list(rows), [domain], []), failed=False)]

@@ -4,15 +4,13 @@ ended; with `RANK=` the tasks of one."""
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import from_here, write_bytes
 from pypto_build.diagnose.console import counted, one_of, table
-from pypto_build.diagnose.deps.text import track
+from pypto_build.diagnose.recorded.chrome_trace import ChromeTrace
 from pypto_build.diagnose.recorded.evidence import SIMULATED
 from pypto_build.diagnose.recorded.ranks import Message, RanksRun, Stretch, critical_chain, messages_of
 from pypto_build.facts.comparisons import COMPARISONS
@@ -145,54 +143,37 @@ _DISPATCHES = 0  # the thread of a rank's dispatches; cores follow
 
 def trace(run: RanksRun) -> str:
     """A process a rank with a track for its dispatches and one a core; messages are flows between cores."""
-    events: list[dict[str, Any]] = []
-    for rank in dict.fromkeys(row.rank for row in run.dispatches):
-        name = "host callables" if rank == HOST else f"rank {rank}" + (" (simulated)" if run.simulated else "")
-        events.append(track(_process(run, rank), "process_name", name))
-        events.append(track(_process(run, rank), "thread_name", "dispatches", _DISPATCHES))
+    events = ChromeTrace()
     cores: dict[tuple[int, int], int] = {}  # process and task -> the thread of its first row
     for row in run.dispatches:
         begun, ended = run.span(row)
         process = _process(run, row.rank)
-        events.append(_slice(f"d{row.index} {row.program}", process, _DISPATCHES, begun, ended))
+        name = "host callables" if row.rank == HOST else f"rank {row.rank}" + (" (simulated)" if run.simulated else "")
+        events.name_process(process, name)
+        events.name_thread((process, _DISPATCHES), "dispatches")
+        events.span((process, _DISPATCHES), f"d{row.index} {row.program}", begun, ended)
         evidence = run.evidence(row)
         timeline, messages = evidence.timeline, run.messages.get(row.number)
         if timeline is None or messages is None:
             continue
         shift = run.at(messages.origin_ns) + timeline.zero
         for one in timeline.rows:
-            thread = one.core + 1
-            cores.setdefault((row.number, one.task), thread)
-            events.append(track(process, "thread_name", timeline.core_name(one.core), thread))
-            name = evidence.label(one.task)
-            events.append(_slice(name, process, thread, one.start + shift, one.end + shift))
-    for number, message in enumerate(messages_of(run)):
-        if not message.between_ranks:
-            continue
-        shared = {"name": run.signal(message.taken.address), "cat": "message", "id": number}
-        for phase, end, time in (("s", message.sent, message.sent.at), ("f", message.taken, message.taken.ended)):
-            thread = cores.get((end.dispatch.number, end.task), _DISPATCHES)
-            common = {"pid": _process(run, end.dispatch.rank), "tid": thread, "ts": time}
-            events.append({**shared, "ph": phase, **({"bp": "e"} if phase == "f" else {}), **common})
-    other = {"note": SIMULATED} if run.simulated else {}
-    unique = {json.dumps(event): event for event in events}
-    return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": list(unique.values())}) + "\n"
+            cores.setdefault((row.number, one.task), one.core + 1)
+            events.name_thread((process, one.core + 1), timeline.core_name(one.core))
+            events.span((process, one.core + 1), evidence.label(one.task), one.start + shift, one.end + shift)
+    for message in messages_of(run):
+        if message.between_ranks:
+            ends = []
+            for end, time in ((message.sent, message.sent.at), (message.taken, message.taken.ended)):
+                thread = cores.get((end.dispatch.number, end.task), _DISPATCHES)
+                ends.append(((_process(run, end.dispatch.rank), thread), time))
+            events.arrow(run.signal(message.taken.address), "message", *ends)
+    return events.text(note=SIMULATED if run.simulated else "")
 
 
 def _process(run: RanksRun, rank: int) -> int:
     """Processes are numbered from 1, the host's last."""
     return run.record.world + 1 if rank == HOST else rank + 1
-
-
-def _slice(name: str, process: int, thread: int, begun: float, ended: float) -> dict[str, Any]:
-    return {
-        "name": name,
-        "ph": "X",
-        "pid": process,
-        "tid": thread,
-        "ts": round(begun, 3),
-        "dur": round(ended - begun, 3),
-    }
 
 
 def dot(run: RanksRun) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from pypto_build.diagnose.console import counted, table
+from pypto_build.diagnose.recorded.chrome_trace import ChromeTrace
 from pypto_build.diagnose.recorded.critical_path import GAP_KINDS, IDLE_CAUSES, Analysis, occupancy
 from pypto_build.diagnose.recorded.evidence import SIMULATED, Evidence, spread_text
 from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph
@@ -48,53 +47,26 @@ def trace(evidence: Evidence) -> str:
     """Return the timeline in Chrome's trace format, with a track for each core and an arrow for each dependency."""
     timeline = evidence.timeline
     assert timeline is not None
-    process = f"cores of {evidence.platform}" + (" (simulated)" if evidence.simulated else "")
-    events: list[dict[str, Any]] = [track(_CORES, "process_name", process)]
-    cores = sorted({row.core for row in timeline.rows})
-    events += [track(_CORES, "thread_name", timeline.core_name(core), core) for core in cores]
+    events = ChromeTrace()
+    events.name_process(_CORES, f"cores of {evidence.platform}" + (" (simulated)" if evidence.simulated else ""))
     for row in timeline.rows:
-        values = {"task": evidence.order.label(row.task), "dispatch_us": row.dispatch, "finish_us": row.finish}
-        events.append(
-            {
-                "name": evidence.title(row.task).removeprefix("task "),
-                "cat": "task",
-                "ph": "X",
-                "pid": _CORES,
-                "tid": row.core,
-                "ts": row.start,
-                "dur": row.end - row.start,
-                "args": {key: value for key, value in values.items() if value is not None},
-            }
-        )
-    events += _flows(evidence)
-    if timeline.submitted:
-        events.append(track(_ORCHESTRATION, "process_name", "orchestration"))
-        for task, time in sorted(timeline.submitted.items(), key=lambda item: item[1]):
-            submit = {"name": f"submit {evidence.title(task)}", "ph": "i", "s": "t", "pid": _ORCHESTRATION, "tid": 0}
-            events.append({**submit, "ts": time})
-    other = {"note": SIMULATED} if evidence.simulated else {}
-    other |= {"measured": evidence.measured.line} if evidence.measured.line else {}
-    return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}) + "\n"
-
-
-def track(process: int, what: str, name: str, thread: int = 0) -> dict[str, Any]:
-    """Return the event that names a process or a thread."""
-    return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
-
-
-def _flows(evidence: Evidence) -> list[dict[str, Any]]:
-    """Return an arrow for every dependency between tasks that ran, from the end of one to the start of the other."""
-    if evidence.graph is None or evidence.timeline is None:
-        return []
-    first = {row.task: row for row in reversed(evidence.timeline.rows)}
-    last = {row.task: row for row in sorted(evidence.timeline.rows, key=lambda row: row.end)}
-    events = []
-    for number, (pred, succ) in enumerate(evidence.graph.pairs()):
+        track = (_CORES, row.core)
+        events.name_thread(track, timeline.core_name(row.core))
+        title, label = evidence.title(row.task).removeprefix("task "), evidence.order.label(row.task)
+        values = {"task": label, "dispatch_us": row.dispatch, "finish_us": row.finish}
+        events.span(track, title, row.start, row.end, "task", **values)
+    first = {row.task: row for row in reversed(timeline.rows)}
+    last = {row.task: row for row in sorted(timeline.rows, key=lambda row: row.end)}
+    for pred, succ in evidence.graph.pairs() if evidence.graph else ():
         if pred in last and succ in first:
-            shared = {"name": "dependency", "cat": "dependency", "id": number, "pid": _CORES}
-            events.append({**shared, "ph": "s", "tid": last[pred].core, "ts": last[pred].end})
-            events.append({**shared, "ph": "f", "bp": "e", "tid": first[succ].core, "ts": first[succ].start})
-    return events
+            begin, end = last[pred], first[succ]
+            ends = ((_CORES, begin.core), begin.end), ((_CORES, end.core), end.start)
+            events.arrow("dependency", "dependency", *ends)
+    if timeline.submitted:
+        events.name_process(_ORCHESTRATION, "orchestration")
+    for task, time in sorted(timeline.submitted.items(), key=lambda item: item[1]):
+        events.instant((_ORCHESTRATION, 0), f"submit {evidence.title(task)}", time)
+    return events.text(note=SIMULATED if evidence.simulated else "", measured=evidence.measured.line)
 
 
 _SHOWN_STEPS = 25

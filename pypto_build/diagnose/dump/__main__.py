@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pypto_build.artifact import is_distributed
 from pypto_build.diagnose.console import add_chips, command, require_one_rank, tool_parser
-from pypto_build.diagnose.dump.viewer import open_viewer, show
+from pypto_build.diagnose.dump.viewer import dump_of_ranks, open_viewer, show
 from pypto_build.diagnose.recorded.args_dump import ROLES, STAGES
 from pypto_build.facts.run_options import NOT_NEGATIVE
 from pypto_build.replay.run_options import number
@@ -45,8 +45,6 @@ def parser() -> argparse.ArgumentParser:
 def main(options: argparse.Namespace) -> int:
     """View a dump. Returns 0, or 1 if --against finds a difference."""
     if is_distributed(options.root):
-        from pypto_build.diagnose.dump.ranks import dump_of_ranks
-
         return dump_of_ranks(options)
     require_one_rank(options.rank)
     return show(open_viewer(options.root, options.build_dir), options)

@@ -12,21 +12,23 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
 from pypto_build.artifact import MANIFEST_NAME, ArtifactError, load_artifact
 from pypto_build.artifact.distributed import load_distributed, read_chips
-from pypto_build.artifact.files import read_source
+from pypto_build.artifact.files import read_record, read_source
 from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.layout import DRIVER
 from pypto_build.artifact.outputs import actual_place
-from pypto_build.diagnose.findings import Finding, Related, deliver
+from pypto_build.diagnose.findings import Finding, Related, below, deliver
+from pypto_build.diagnose.hazards import record as checked
+from pypto_build.diagnose.hazards.analysis import analyse
 from pypto_build.diagnose.hazards.conflicts import CLEAN, LINE_BYTES, after_store, edits_beside
-from pypto_build.diagnose.hazards.within import findings_within
-from pypto_build.diagnose.recorded.ranks import place_of, read_record
-from pypto_build.replay.chips.records import DispatchRow, DomainRow, RanksRecord, SignalRow, WindowsRecord
+from pypto_build.diagnose.recorded.ranks import NO_RECORD, read_ranks
+from pypto_build.replay.chips.memory import Domain
+from pypto_build.replay.chips.records import DispatchRow, RanksRecord, SignalRow, WindowsRecord
 from pypto_build.replay.verdict import ErrorInfo, Verdict
 
 # Checks of dispatches across ranks: skipped collectives, and calls in another order or with other shapes.
@@ -255,7 +257,7 @@ def _by_window(accesses: Iterable[Access]) -> dict[tuple[int, int], list[Access]
     return windows
 
 
-def unordered(accesses: Iterable[Access], domains: Sequence[DomainRow]) -> Iterator[Finding]:
+def unordered(accesses: Iterable[Access], domains: Sequence[Domain]) -> Iterator[Finding]:
     """Yield a finding for each pair of instructions with unordered accesses."""
     seen: set[tuple[str, str, str, str]] = set()
     for (domain, _), group in _by_window(accesses).items():
@@ -291,7 +293,7 @@ def _roles(one: Access, other: Access, group: Sequence[Access]) -> tuple[Access,
     return first, second
 
 
-def _finding(first: Access, second: Access, domain: DomainRow) -> Finding:
+def _finding(first: Access, second: Access, domain: Domain) -> Finding:
     """Return the finding on two unordered accesses. `first` is the one that should come first."""
     window = _window_bytes(first, second, domain)
     reads_first = second.writes and not first.writes
@@ -338,7 +340,7 @@ def _split(access: Access) -> tuple[str, int]:
     )
 
 
-def unseen(accesses: Iterable[Access], domains: Sequence[DomainRow], root: Path) -> Iterator[Finding]:
+def unseen(accesses: Iterable[Access], domains: Sequence[Domain], root: Path) -> Iterator[Finding]:
     """Yield a finding for each store that another rank reads after a notification, but before it must be visible."""
     reported: set[tuple[str, str]] = set()
     for (domain, _), group in sorted(_by_window(accesses).items()):
@@ -362,7 +364,7 @@ def _is_stale(write: Access, read: Access) -> bool:
     return write.visible is not None and read.clock[rank] >= write.visible[rank]
 
 
-def _unseen_finding(write: Access, read: Access, domain: DomainRow, root: Path) -> Finding:
+def _unseen_finding(write: Access, read: Access, domain: Domain, root: Path) -> Finding:
     window = _window_bytes(write, read, domain)
     path, line = _split(write)
     other_path, other_line = _split(read)
@@ -396,12 +398,10 @@ def _unseen_finding(write: Access, read: Access, domain: DomainRow, root: Path) 
     )
 
 
-def _window_bytes(one: Access, other: Access, domain: DomainRow) -> str:
+def _window_bytes(one: Access, other: Access, domain: Domain) -> str:
     """Return the bytes that both access, such as `d.part+0..63 of rank 1`."""
-    buffer = next((item for item in domain.buffers if item.offset <= one.start < item.offset + item.nbytes), None)
-    name, base = (buffer.name, buffer.offset) if buffer else ("window", 0)
-    start, stop = max(one.start, other.start) - base, min(one.stop, other.stop) - base
-    return f"{domain.name}.{name}+{start}..{stop - 1} of rank {other.owner}"
+    bytes_of_both = domain.label(max(one.start, other.start), min(one.stop, other.stop))
+    return f"{bytes_of_both} of rank {other.owner}"
 
 
 def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
@@ -444,14 +444,15 @@ def read_accesses(directory: Path, record: RanksRecord, outputs: Mapping[str, Pa
         path = directory / f"rank{dispatch.rank}" / f"d{dispatch.index}" / "windows.json"
         if not path.is_file():
             continue
-        windows = read_record(path, WindowsRecord, _AGAIN)
+        windows = read_record(path, WindowsRecord, NO_RECORD, _AGAIN)
         built = outputs.get(dispatch.program, Path()) / MANIFEST_NAME
         sites = [(kernel, name, actual_place(location, built)) for kernel, name, location in windows.sites]
         for base, stride, length, rows, kind, site, clock, visible, task in windows.accesses:
-            location = place_of(record.domains, base)
-            if location is None:
+            owners = ((number, one.place(base)) for number, one in enumerate(record.domains))
+            domain, owned = next((pair for pair in owners if pair[1]), (0, None))
+            if owned is None:
                 continue
-            domain, owner, start = location
+            owner, start = owned
             kernel, instruction, position = sites[site]
             for row in range(rows):
                 at = start + row * stride
@@ -464,6 +465,28 @@ def read_accesses(directory: Path, record: RanksRecord, outputs: Mapping[str, Pa
     return accesses
 
 
+def findings_within(artifact: Path, directory: Path, record: RanksRecord, arch: str) -> Iterator[Finding]:
+    """Yield the findings within each dispatch that a run recorded in `directory`, which do not depend on other ranks.
+    `arch` has the device's rules.
+
+    The same finding on several ranks is yielded once, with the ranks in its details.
+    """
+    chips = load_distributed(artifact).chips
+    reported: dict[tuple[object, ...], tuple[Finding, set[int]]] = {}
+    for dispatch in record.dispatches:
+        of_rank = directory / f"rank{dispatch.rank}" / f"d{dispatch.index}"
+        if dispatch.program not in chips or not (of_rank / "accesses.json").is_file():
+            continue
+        chip = chips[dispatch.program]
+        root = PurePosixPath(chip.relative_to(artifact) if chip.is_relative_to(artifact) else chip)
+        for one in analyse(load_artifact(chip), checked.read_record(of_rank), (), of_chip=True, arch=arch):
+            key = (one.rule, dispatch.program, one.path, one.line, one.kernel, one.related)
+            reported.setdefault(key, (below(one, root), set()))[1].add(dispatch.rank)
+    for finding, ranks in reported.values():
+        where = f"on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, sorted(ranks)))}"
+        yield msgspec.structs.replace(finding, detail=(*finding.detail, where))
+
+
 def examine_ranks(options: argparse.Namespace, verdict: Verdict, records: Path) -> int:
     """Report the findings on a run of all ranks with `records`. Returns 0 for none, 1 for findings, or the exit status
     of a replay that could not run."""
@@ -471,7 +494,7 @@ def examine_ranks(options: argparse.Namespace, verdict: Verdict, records: Path) 
         if verdict.error is not None:
             print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
         return verdict.exit_status
-    record = read_record(records / "ranks.json", RanksRecord, _AGAIN)
+    record = read_ranks(records / "ranks.json", _AGAIN)
     accesses = read_accesses(records, record, read_chips(options.chip))
     findings = [*unordered(accesses, record.domains), *of_signals(record.signals)]
     if options.memory_model:

@@ -12,8 +12,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact import ArtifactError, files
 from pypto_build.artifact.instruction_sites import AccessSite, Executed
 from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
 from pypto_build.diagnose.recorded.names import SubmitSite, match_tasks, read_sites
@@ -300,21 +299,13 @@ def read_record(directory: Path) -> Record:
     """Read the record of a run in `directory`. Raises a usage error if there is none, or it cannot be read."""
     path = directory / "accesses.json"
     binary = directory / "accesses.bin"
-    try:
-        document = decode_json(read_bytes(path, _LARGEST), _Document)
-        data = read_bytes(binary, _LARGEST)
-    except OSError as error:
-        named = error.filename or path
-        raise ArtifactError(named, f"cannot be read: {error.strerror}", "replay the checked build first") from None
-    except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is not a record of accesses: {error}", _AGAIN) from None
+    wrong, first = "is not a record of accesses", "replay the checked build first"
+    document = files.read_record(path, _Document, wrong, _AGAIN, unread=first, largest=_LARGEST)
+    data = files.read_payload(binary, first, _LARGEST)
     regions = np.frombuffer(data[: len(data) - len(data) % REGION.itemsize], dtype=REGION)
-    wrong = document_fault(document)
-    if wrong:
-        raise ArtifactError(path, f"is not a record of accesses: {wrong}", _AGAIN)
-    fault = region_fault(document, regions)
-    if fault:
-        raise ArtifactError(binary, f"is not a record of accesses: {fault}", _AGAIN)
+    for file, fault in ((path, document_fault(document)), (binary, region_fault(document, regions))):
+        if fault:
+            raise ArtifactError(file, f"{wrong}: {fault}", _AGAIN)
     if (regions["block"] > 0).any():  # blocks are recorded in a random order
         return Record(document, regions[np.lexsort((regions["member"], regions["block"], regions["task"]))])
     return Record(document, regions[np.argsort(regions["task"], kind="stable")])

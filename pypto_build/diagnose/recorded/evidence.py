@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
-
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import read_record
 from pypto_build.artifact.interface import relative_source
 from pypto_build.diagnose.recorded.critical_path import Analysis, Timeline, analyse, find_timeline, read_timeline
 from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph, TaskOrder, find_graph, id_text, read_graph
@@ -67,14 +65,9 @@ def spread_text(spread: Spread) -> str:
 def read_measured(timeline: Path) -> Measured:
     """Read `timing.json` beside a timeline. Raises a usage error that names the file and its fault."""
     path = timeline.with_name(TIMING_NAME)
-    try:
-        return Measured(decode_json(read_bytes(path), Timing))
-    except FileNotFoundError:
+    if not path.exists():
         return Measured(None)
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", "run again with SWIMLANE=4") from None
-    except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is not a record of rounds: {error}", "run again with SWIMLANE=4") from None
+    return Measured(read_record(path, Timing, "is not a record of rounds", "run again with SWIMLANE=4"))
 
 
 #: Said wherever times of a simulated platform are shown.

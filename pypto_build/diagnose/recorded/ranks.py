@@ -8,17 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
-
-import msgspec
 
 from pypto_build.artifact.errors import ArtifactError
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import read_record
 from pypto_build.artifact.layout import DRIVER
 from pypto_build.artifact.records import FILE_NAME
 from pypto_build.diagnose.recorded.evidence import Evidence, no_record
 from pypto_build.facts.comparisons import COMPARISONS, holds
-from pypto_build.replay.chips.records import HOST, DispatchRow, DomainRow, MessagesRecord, RanksRecord
+from pypto_build.replay.chips.records import HOST, DispatchRow, MessagesRecord, RanksRecord
 
 # Messages between ranks: which notification let which wait go on, and what decided when a run ended.
 
@@ -190,22 +187,13 @@ _LONGEST_S, _LATEST_NS = 1e9, 1 << 63
 _MOST_RANKS, _MOST_DISPATCHES = 64, 1 << 32
 _CHOICE = re.compile(r"(?:rank)?(\d{1,3})(?:/d?(\d{1,9}))?\Z")
 
-Record = TypeVar("Record", bound=msgspec.Struct)
-
-
-def read_record(path: Path, kind: type[Record], again: str = AGAIN) -> Record:
-    """A file of a run. Raises `ArtifactError` naming it and what is wrong."""
-    try:
-        return decode_json(read_bytes(path), kind)
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", again) from None
-    except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is not a record of this version: {error}", again) from None
+#: What is said about a file of a run that is none.
+NO_RECORD = "is not a record of this version"
 
 
 def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
     """`ranks.json`. Raises `ArtifactError` for one that contradicts itself."""
-    record = read_record(path, RanksRecord, again)
+    record = read_record(path, RanksRecord, NO_RECORD, again)
 
     def wrong(what: str) -> ArtifactError:
         return ArtifactError(path, f"is not a record of a run: {what}", again)
@@ -233,7 +221,7 @@ def read_messages(path: Path) -> MessagesRecord | None:
     """Read the notifications and waits of a dispatch; None without a record. Raises `ArtifactError`."""
     if not path.is_file():
         return None
-    record = read_record(path, MessagesRecord)
+    record = read_record(path, MessagesRecord, NO_RECORD, AGAIN)
     kernels = [row[6] for row in record.notifications] + [row[7] for row in record.waits]
     times = [record.origin_ns, *(row[0] for row in record.notifications), *(t for row in record.waits for t in row[:2])]
     if not all(0 <= kernel < len(record.kernels) for kernel in kernels):
@@ -332,14 +320,10 @@ class RanksRun:
 
     def signal(self, address: int) -> str:
         """`comm_d0.arrived_buf+4 of rank 1`."""
-        location = place_of(self.record.domains, address)
-        if location is None:
-            return f"0x{address:x}"
-        number, owner, offset = location
-        domain = self.record.domains[number]
-        buffer = next((item for item in domain.buffers if 0 <= offset - item.offset < item.nbytes), None)
-        name, start = (buffer.name, buffer.offset) if buffer else ("window", 0)
-        return f"{domain.name}.{name}+{offset - start} of rank {owner}"
+        for domain in self.record.domains:
+            if position := domain.place(address):
+                return f"{domain.label(position[1])} of rank {position[0]}"
+        return f"0x{address:x}"
 
     def choose(self, text: str) -> list[DispatchRow]:
         """The dispatches that `RANK=` names: `1`, `1/d2`, several with commas. Raises `ArtifactError` for none."""
@@ -366,12 +350,3 @@ class RanksRun:
             listed = ", ".join(f"{rank}/d{row.index}" for row in own)
             raise ArtifactError(f"RANK={word}", f"rank {rank} had {len(own)} dispatches", f"RANK= one of {listed}")
         return rows
-
-
-def place_of(domains: Sequence[DomainRow], address: int) -> tuple[int, int, int] | None:
-    """The domain, the rank and the byte of its window that `address` is; None outside of all windows."""
-    for number, domain in enumerate(domains):
-        for rank, base in zip(domain.ranks, domain.addresses, strict=True):
-            if 0 <= address - base < domain.size:
-                return number, rank, address - base
-    return None

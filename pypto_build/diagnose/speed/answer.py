@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
+from pypto_build.artifact.files import read_record, write_bytes
 from pypto_build.artifact.instruction_sites import AccessSite, InstructionPosition, find_positions
 from pypto_build.diagnose.console import one_of
 from pypto_build.diagnose.findings import Report, as_json, keep, state_of
@@ -32,12 +32,8 @@ _LARGEST = 1 << 32
 
 def read_document(path: Path) -> PredictionDocument:
     """Read a prediction that `JSON=` or an earlier run wrote. Raises a usage error."""
-    try:
-        return decode_json(read_bytes(path, _LARGEST), PredictionDocument)
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", "run `scons speed` on it first") from None
-    except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is not a prediction: {error}", "run `scons speed` on it again") from None
+    again, first = "run `scons speed` on it again", "run `scons speed` on it first"
+    return read_record(path, PredictionDocument, "is not a prediction", again, unread=first, largest=_LARGEST)
 
 
 def other_document(name: str, build_dir: Path) -> PredictionDocument:

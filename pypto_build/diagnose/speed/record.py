@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import decode_json, read_bytes
+from pypto_build.artifact.files import read_payload, read_record
 from pypto_build.diagnose.recorded.graph import TaskGraph, read_graph
 from pypto_build.facts.accesses import PIPES as NAMES
 from pypto_build.facts.accesses import READ, SPACES, WRITE
@@ -205,13 +205,8 @@ _CALL = np.dtype([(name, np.uint32) for name in ("task", "block", "member", "ker
 def read_recording(directory: Path) -> Recording:
     """Read the record of a run in `directory`. Raises a usage error if there is none, or it cannot be read."""
     path, binary = directory / "instructions.json", directory / "instructions.bin"
-    try:
-        document = decode_json(read_bytes(path, _LARGEST), _Document)
-        data = read_bytes(binary, _LARGEST)
-    except OSError as error:
-        raise ArtifactError(error.filename or path, f"cannot be read: {error.strerror}", _AGAIN) from None
-    except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is not a record of instructions: {error}", _AGAIN) from None
+    document = read_record(path, _Document, "is not a record of instructions", _AGAIN, largest=_LARGEST)
+    data = read_payload(binary, _AGAIN, _LARGEST)
     head = 8 * document.bases + _CALL.itemsize * document.calls
     if len(data) != head + 4 * sum(document.streams):
         raise ArtifactError(binary, "is not a record of instructions: it has another size", _AGAIN)

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pypto_build.artifact.files import write_bytes
+from pypto_build.diagnose.recorded.chrome_trace import ChromeTrace
 from pypto_build.diagnose.speed.model import Model, Shape
 from pypto_build.diagnose.speed.pipes import CoreTime, simulate
 from pypto_build.diagnose.speed.rates import Rates
@@ -63,31 +63,18 @@ def core_spans(recording: Recording, rates: Rates) -> Iterator[CoreSpan]:
 
 def trace(recording: Recording, rates: Rates, names: Mapping[int, str]) -> str:
     """Return the timeline in Chrome's trace format: a process a core, a track for tasks and for each pipe."""
-    events: list[dict[str, Any]] = []
-    tracks: dict[tuple[int, int], str] = {}
-    cores: dict[int, str] = {}
+    events = ChromeTrace()
     for span in core_spans(recording, rates):
-        cores[span.core] = f"{span.type.upper()}_{span.core} (predicted)"
-        tracks[span.core, 0] = "tasks"
+        events.name_process(span.core, f"{span.type.upper()}_{span.core} (predicted)")
+        events.name_thread((span.core, 0), "tasks")
         title = f"{names.get(span.kernel, span.kernel)}, task {span.task}"
         title += f", block {span.block}" if span.block else ""
-        events.append(_event(title, "task", span.core, 0, span.start_us, span.end_us))
+        events.span((span.core, 0), title, span.start_us, span.end_us, "task")
         for row, pipe, start, end in span.inside:
-            tracks[span.core, 1 + pipe] = PIPES.get(pipe, str(pipe))
-            events.append(_event(recording.rows[row].name, "instruction", span.core, 1 + pipe, start, end))
-    heads = [_name("process_name", text, core) for core, text in sorted(cores.items())]
-    heads += [_name("thread_name", text, core, at) for (core, at), text in sorted(tracks.items())]
-    other = {"note": NOTE, "chip": rates.chip}
-    return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": heads + events}) + "\n"
-
-
-def _event(name: str, category: str, core: int, at: int, start: float, end: float) -> dict[str, Any]:
-    times = {"ts": start, "dur": end - start}
-    return {"name": name, "cat": category, "ph": "X", "pid": core, "tid": at, **times}
-
-
-def _name(what: str, text: str, core: int, at: int = 0) -> dict[str, Any]:
-    return {"name": what, "ph": "M", "pid": core, "tid": at, "args": {"name": text}}
+            track = (span.core, 1 + pipe)
+            events.name_thread(track, PIPES.get(pipe, str(pipe)))
+            events.span(track, recording.rows[row].name, start, end, "instruction")
+    return events.text(note=NOTE, chip=rates.chip)
 
 
 def swimlane(recording: Recording, rates: Rates, names: Mapping[int, str]) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import decode_json, read_bytes, write_bytes
+from pypto_build.artifact.files import read_record, write_bytes
 from pypto_build.diagnose.findings import state_of
 
 # A chain: elements with what made them, as `why` tells and keeps it.
@@ -119,12 +119,7 @@ def read_kept(build_dir: Path, root: Path) -> list[KeptChain]:
     path = _path(build_dir)
     if not path.exists():
         return []
-    try:
-        document = decode_json(read_bytes(path, _LARGEST), _Document)
-    except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", "remove it") from None
-    except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"holds no chains: {error}", "remove it") from None
+    document = read_record(path, _Document, "holds no chains", "remove it", largest=_LARGEST)
     return document.chains if document.state == state_of(root) else []
 
 

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from pypto_build.artifact import ArgDirection
 from pypto_build.interop.scene.arguments import TaskArgsBuilder
-from pypto_build.interop.scene.worker import CallConfig, ChipCallable, CoreCallable, KernelCompiler, RuntimeEnv
+from pypto_build.interop.scene.worker import ChipCallable, CoreCallable, KernelCompiler
+from pypto_build.replay.chips.driver import CallConfig, RuntimeEnv
 
 # The program that a class declares, or an entry of a class of several chips; a worker registers it.
 

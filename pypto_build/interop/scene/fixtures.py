@@ -130,7 +130,7 @@ class WorkerTests:
     @pytest.fixture
     def st_worker(self, st_platform: str, request: pytest.FixtureRequest) -> Any:
         """Return a worker for the level and runtime of the test's class; for one chip if there is no class."""
-        from pypto_build.interop.scene.stand_ins.simpler.worker import Worker
+        from pypto_build.interop.scene.stand_ins import Worker
 
         mark = request.node.get_closest_marker("runtime")
         runtime = getattr(request.cls, "_st_runtime", mark.args[0] if mark else "")

@@ -15,7 +15,6 @@ import pypto_build
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.errors import require_torch
 
-_STAND_INS = Path(__file__).with_name("stand_ins")
 #: simpler's goldens, which are plain PyTorch, and the variable that names the checkout which has them.
 _GOLDENS = Path("simpler_setup", "goldens")
 CHECKOUT = "PYPTO_SCENE_CHECKOUT"
@@ -75,15 +74,12 @@ def simpler_installed() -> bool:
 def stand_in(path: Path) -> None:
     """Make stand-ins available under simpler's names in this process, with the goldens of a checkout around
     ``path``."""
-    if str(_STAND_INS) in sys.path:
-        return
-    from pypto_build.interop.scene import absent
+    from pypto_build.interop.scene.stand_ins import install
 
     checkout = next((directory for directory in path.parents if (directory / _GOLDENS).is_dir()), None)
     if checkout is not None:
         os.environ[CHECKOUT] = str(checkout / _GOLDENS.parent)
-    sys.path.insert(0, str(_STAND_INS))  # before a checkout, which lies there too
-    absent.install()
+    install(os.environ.get(CHECKOUT, ""))
 
 
 def _import_roots(path: Path) -> Iterator[Path]:

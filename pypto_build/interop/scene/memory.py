@@ -10,17 +10,7 @@ from typing import Any
 
 from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.facts.dtypes import ITEMSIZE
-
-#: torch's names of the element types by simpler's numbers; a type that torch lacks is stored as bytes.
-_DTYPES = (
-    *("float32", "float16", "int32", "int16", "int8", "uint8", "bfloat16", "int64", "uint64", "uint16", "uint32"),
-    *("bool", "float8_e4m3fn", "float8_e8m0fnu", "uint8"),
-)
-
-
-def dtype_name(dtype: Any) -> str:
-    """Return torch's name for an element type of simpler's, by its number."""
-    return _DTYPES[int(dtype)]
+from pypto_build.replay.chips.driver import dtype_name
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ from pypto_build.interop.scene.regions import Exchange
 from pypto_build.interop.scene.worker import (
     BUILD_DIR,
     Buffers,
-    CallConfig,
     ChipCallable,
     Handle,
     StartedReplay,
     artifact_of,
     content_of,
 )
+from pypto_build.replay.chips.driver import CallConfig
 
 _TALK_S = 3600  # limit for an orchestration's communication with its chips; each wait has its own limit
 

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pypto_build.artifact import ArgDirection
-from pypto_build.facts.dtypes import DTYPES, ITEMSIZE
+from pypto_build.facts.dtypes import ITEMSIZE, TORCH
 from pypto_build.interop.scene.arguments import TaskArgsBuilder
 from pypto_build.interop.scene.faults import NeedsSimpler
-from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, dtype_name, tensor_of
+from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.queues import WorkerChipQueue, create_worker_chip_queue
 from pypto_build.interop.scene.regions import Exchange, WorkerChipOrchRegion
-from pypto_build.replay.chips.dispatches import TensorArgType
+from pypto_build.replay.chips import driver
+from pypto_build.replay.chips.driver import ByRanks, DomainMember, dtype_name
 from pypto_build.replay.chips.memory import BUFFER_ALIGNMENT, round_up
-from pypto_build.replay.chips.stand_ins import ByRanks, DomainMember
 from pypto_build.replay.scalars import natural_dtype, scalar_bits
 
 _HEAD = '''"""What an orchestration submitted, recorded call by call."""
@@ -36,7 +36,6 @@ from simpler.task_interface import CommBufferSpec, DataType, TaskArgs, TensorArg
 _TAIL = "\n\nhost_orch._pypto_distributed_entry = True\n"
 _WRITES = (1, 2, 3, 4)
 _OF_DIRECTIONS = {ArgDirection.IN: 0, ArgDirection.OUT: 3, ArgDirection.INOUT: 2}
-_ENUMS = {row.torch: row.enum for row in DTYPES.values() if row.enum and row.torch and row.name != "INDEX"}
 
 
 class DriverNumber(int):
@@ -51,39 +50,15 @@ class DriverNumber(int):
         return self
 
 
-class TaskArgs:
-    """The arguments of a dispatch, tensors before scalars."""
+class TaskArgs(driver.TaskArgs):
+    """The arguments of a dispatch, whose scalars may be numbers that only the run knows."""
 
-    def __init__(self) -> None:
-        self.tensors: list[Any] = []
-        self.tags: list[int] = []
-        self.scalars: list[int] = []
-
-    def add_tensor(self, tensor: Any, tag: Any = None) -> None:
-        """Add a tensor, with its use by the dispatch."""
-        self.tensors.append(tensor)
-        self.tags.append(int(tag or 0))
-
-    def add_scalar(self, value: int) -> None:
-        """Add 64 bits."""
-        self.scalars.append(value if isinstance(value, DriverNumber) else int(value) & (1 << 64) - 1)
-
-    def tensor_count(self) -> int:
-        """Return the number of tensors."""
-        return len(self.tensors)
-
-    def scalar_count(self) -> int:
-        """Return the number of scalars."""
-        return len(self.scalars)
-
-    def tensor(self, index: int) -> Tensor | WindowTensor:
-        """Return a tensor by index."""
-        tensor: Tensor | WindowTensor = self.tensors[index]
-        return tensor
-
-    def scalar(self, index: int) -> int:
-        """Return a scalar by index."""
-        return self.scalars[index]
+    def add_scalar(self, value: Any) -> None:
+        """Append the 64 bits of a number."""
+        if isinstance(value, DriverNumber):
+            self.scalars.append(value)
+        else:
+            super().add_scalar(value)
 
 
 class MappedArgs(TaskArgs, Sequence[Any]):
@@ -142,7 +117,7 @@ class _WindowBuffer:
         name = dtype_name(dtype)
         shifted = f", offset={offset}" if offset else ""
         buffer = f"{self.member}.buffers[{self.name!r}]"
-        text = f"{buffer}.tensor(shapes={tuple(shapes)}, dtype=DataType.{_ENUMS[name]}{shifted})"
+        text = f"{buffer}.tensor(shapes={tuple(shapes)}, dtype=DataType.{TORCH[name].enum}{shifted})"
         return WindowTensor(text, tuple(shapes), name)
 
 
@@ -351,7 +326,7 @@ class Recorder:
         for tensor, tag in zip(args.tensors, args.tags, strict=True):
             windowed = isinstance(tensor, WindowTensor)
             text = tensor.text if windowed else f"make_tensor_arg(orch._worker, {self._host(tensor, tag)})"
-            self.lines.append(f"{variable}.add_tensor({text}, TensorArgType.{TensorArgType(tag).name})")
+            self.lines.append(f"{variable}.add_tensor({text}, TensorArgType.{tag.name})")
         for value in args.scalars:
             self.lines.append(f"{variable}.add_scalar({value.text if isinstance(value, DriverNumber) else value})")
         self.lines.append(f"_keep.append({variable})")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from pypto_build.facts.run_options import EMBEDDED, OF_ITS_RECORDS
 from pypto_build.interop.scene.faults import NeedsSimpler
 from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.recorder import TaskArgs
+from pypto_build.replay.chips.driver import CallConfig
 from pypto_build.replay.verdict import Verdict, read_verdict
 from pypto_build.terminal import MARK
 from pypto_build.toolchain.python import end_session, own_environment, own_tool, start_kept
@@ -156,31 +157,6 @@ def _ours(binary: bytes) -> Source:
     if not isinstance(binary, Source):
         raise NeedsSimpler("a binary that it compiled itself")
     return binary
-
-
-@dataclass
-class RuntimeEnv:
-    """Sizes of the rings; 0 means the default."""
-
-    ring_task_window: Any = 0
-    ring_heap: Any = 0
-    ring_dep_pool: Any = 0
-
-
-@dataclass
-class CallConfig:
-    """The settings of a run."""
-
-    aicpu_thread_num: int = 0
-    block_dim: int = 0
-    enable_chip_swimlane: int = 0
-    enable_l2_swimlane: int = 0
-    enable_dump_args: int = 0
-    enable_pmu: int = 0
-    enable_dep_gen: bool = False
-    enable_scope_stats: bool = False
-    output_prefix: str = ""
-    runtime_env: RuntimeEnv = field(default_factory=RuntimeEnv)
 
 
 #: The run options, by the names of their configuration fields.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
+from pypto_build.replay.chips.memory import Windows
 from pypto_build.replay.chips.tensors import HostTensor
 
 
@@ -42,19 +45,19 @@ class DispatchTensor:
 class Dispatch:
     """One call of a chip program on a rank, the `index`-th there, or of a host callable (`rank` None).
 
-    `number` counts all in the order of submission; `line` is that of the driver. It waits for `producers`. Members of
-    a `group` start together.
+    `line` is that of the driver. Members of a `group` start together. The graph adds the others: `number` counts all in
+    the order of submission, and it waits for `producers`.
     """
 
-    number: int
     program: str
     rank: int | None
-    index: int
     tensors: tuple[DispatchTensor, ...]
     scalars: tuple[int, ...]
     line: int = 0
-    producers: set[int] = field(default_factory=set)
     group: int | None = None
+    number: int = 0
+    index: int = 0
+    producers: set[int] = field(default_factory=set)
 
     def __str__(self) -> str:
         where = "host" if self.rank is None else f"rank {self.rank} d{self.index}"
@@ -67,22 +70,13 @@ class DispatchGraph:
     def __init__(self) -> None:
         self.all: list[Dispatch] = []
         self._writers: dict[int, int] = {}  # address of a storage -> the dispatch that wrote it last
-        self._per_rank: dict[int | None, int] = {}
+        self._per_rank = Counter[int | None]()
 
-    def add(
-        self,
-        program: str,
-        rank: int | None,
-        tensors: Sequence[DispatchTensor],
-        scalars: Sequence[int],
-        line: int,
-        group: int | None = None,
-    ) -> Dispatch:
-        """Append a dispatch."""
-        index = self._per_rank.get(rank, 0)
-        self._per_rank[rank] = index + 1
-        dispatch = Dispatch(len(self.all), program, rank, index, tuple(tensors), tuple(scalars), line, group=group)
-        hosted = [item for item in tensors if not item.windowed]
+    def add(self, dispatch: Dispatch) -> Dispatch:
+        """Append a dispatch, and return it."""
+        dispatch.number, dispatch.index = len(self.all), self._per_rank[dispatch.rank]
+        self._per_rank[dispatch.rank] += 1
+        hosted = [item for item in dispatch.tensors if not item.windowed]
         for item in hosted:
             if item.tag in _LOOKS_UP and (writer := self._writers.get(item.tensor.storage.address)) is not None:
                 dispatch.producers.add(writer)
@@ -91,6 +85,18 @@ class DispatchGraph:
                 self._writers[item.tensor.storage.address] = dispatch.number
         self.all.append(dispatch)
         return dispatch
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The work of a driver: its dispatches in order, and the domains in which they communicate.
+
+    `tensors` are all host tensors by the driver's names; their memory is shared by the ranks.
+    """
+
+    dispatches: list[Dispatch]
+    domains: list[Windows]
+    tensors: Mapping[str, Any]
 
 
 class Queue:

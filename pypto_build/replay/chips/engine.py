@@ -15,7 +15,7 @@ from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.child import Origin, Reply, tensor_buffers
 from pypto_build.replay.chips.host import ChipProgram, ChipsJob, Watcher, serve_chips
-from pypto_build.replay.chips.regions import map_regions
+from pypto_build.replay.chips.memory import map_regions
 from pypto_build.replay.embedded import require_files
 from pypto_build.replay.faults import Death, RunFault, describe_death
 from pypto_build.replay.request import Request

@@ -23,12 +23,11 @@ from pypto_build.facts.faults import FaultKind
 from pypto_build.facts.layouts import FLIGHT_BYTES, REPORT_BYTES
 from pypto_build.replay.child import RUN, Origin, Reply, TensorBuffer
 from pypto_build.replay.chips.board import Board, Notes, Wait
-from pypto_build.replay.chips.dispatches import Dispatch, Queue
-from pypto_build.replay.chips.driver import Plan, execute_driver
-from pypto_build.replay.chips.memory import Windows, address_of
+from pypto_build.replay.chips.dispatches import Dispatch, Plan, Queue
+from pypto_build.replay.chips.driver import Orchestrator, execute_driver
+from pypto_build.replay.chips.memory import NO_REGIONS, HostRegions, Windows, address_of
 from pypto_build.replay.chips.rank import RankProcess, RankReply, call_host, execute_dispatch, write_program
 from pypto_build.replay.chips.records import Times, write_ranks
-from pypto_build.replay.chips.regions import NO_REGIONS, HostRegions
 from pypto_build.replay.chips.tensors import HostTensor, Storage
 from pypto_build.replay.faults import UNHEARD
 from pypto_build.replay.loading import LoadingNote
@@ -99,17 +98,11 @@ def explain(
 
 def _wait(board: Board, wait: Wait, dispatch: Dispatch, domains: Sequence[Windows]) -> str:
     """Return a description of one wait, and of the notifications of its signal."""
-    position = next(
-        ((windows, located) for windows in domains if (located := windows.place(wait.address)) is not None), None
-    )
-    if position is None:
-        signal, members = f"the signal at 0x{wait.address:x}", tuple[int, ...]()
-    else:
-        windows, (owner, buffer, offset) = position
-        members = windows.ranks
-        name = buffer.name if buffer else "window"
-        whose = "" if owner == wait.rank else f" of rank {owner}"
-        signal = f"{windows.domain}.{name}+{offset}{whose}"
+    signal, members = f"the signal at 0x{wait.address:x}", list[int]()
+    for windows in domains:
+        if position := windows.place(wait.address):
+            owner, offset = position
+            signal, members = windows.label(offset) + ("" if owner == wait.rank else f" of rank {owner}"), windows.ranks
     notes = sorted(board.notes(wait.address), key=lambda note: note.rank)
     latest = max((note.last_ns for note in notes), default=0)
     parts = [_note(note, note.last_ns == latest) for note in notes]
@@ -266,9 +259,8 @@ class _Host:
     def run(self) -> Reply:
         """Run one round. Raises `RankFault`, and `RuntimeFault` for faults before any rank runs."""
         job = self._job
-        plan = execute_driver(
-            job.driver, self._tensors, job.scalars, job.world, job.programs, job.sub_workers, job.regions
-        )
+        orchestrator = Orchestrator(job.world, job.driver, frozenset(job.programs), job.regions)
+        plan = execute_driver(orchestrator, {**self._tensors, **job.scalars}, job.sub_workers)
         for program in dict.fromkeys(item.program for item in plan.dispatches if item.rank is not None):
             self._load(program)
         self._board = Board()
@@ -344,7 +336,7 @@ class _Host:
         finally:
             if _leaves_records(self._job.options):
                 directory = Path(str(self._job.options["output_dir"]))
-                write_ranks(directory, self._job.devices, plan.dispatches, plan.domains, self._board, times)
+                write_ranks(directory, self._job.devices, plan, self._board, times)
 
     def _hand_out(self, plan: Plan, ranks: list[RankProcess], times: Times) -> int:
         """Let ranks begin dispatches until all are finished; return the number of tasks."""
@@ -399,7 +391,7 @@ class _Host:
         for windows in plan.domains:
             if (overrun := windows.overrun()) is not None:
                 rank, offset = overrun
-                text = f"domain '{windows.domain}': byte {offset} of rank {rank}'s window of {windows.size} was written"
+                text = f"domain '{windows.name}': byte {offset} of rank {rank}'s window of {windows.size} was written"
                 hint = "look at the offsets of kernels that write to it, by put, remote store or notify"
                 raise RuntimeFault(python_fault(FaultKind.WINDOW_OVERRUN, text, hint=hint))
 

@@ -1,14 +1,26 @@
-"""Memory that all ranks share, at the same address in each: host tensors, guarded windows, and contexts of domains."""
+"""Memory that all ranks share, at the same address in each: windows, contexts of domains, regions.
+
+Regions are memory that another program and the orchestrations of chips share while both run. It is an unnamed file of
+that program, so it disappears with the last process that has it open. Byte `n` of the file is always at `ADDRESS + n`
+in simulated chips, so that descriptors are the same in every run. Its first byte tells that the chips have begun.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from pypto_build.artifact.distributed import MOST_RANKS
+from pypto_build.artifact.errors import ArtifactError
+from pypto_build.facts.faults import FaultKind
+from pypto_build.facts.run_options import REGIONS
+from pypto_build.runtime.faults import RuntimeFault, python_fault
 
 PAGE = mmap.PAGESIZE
 #: The alignment of buffers in a window.
@@ -34,8 +46,7 @@ def shared(nbytes: int) -> mmap.mmap:
     return mmap.mmap(-1, max(nbytes, 1))
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(msgspec.Struct, frozen=True):
     """One buffer of a window: `offset` bytes into it."""
 
     name: str
@@ -43,29 +54,40 @@ class Buffer:
     nbytes: int
 
 
-@dataclass
-class Windows:
-    """The windows of a domain, one a member in the order of `ranks`, each `size` bytes between pages that fault.
+class Domain(msgspec.Struct, frozen=True):
+    """A domain: its ranks, the addresses of their windows, the size of each window in bytes, and its buffers."""
 
-    `addresses` are where they begin, `contexts` the addresses of each member's CommContext.
-    """
-
-    domain: str
-    ranks: tuple[int, ...]
+    name: str
+    ranks: list[int]
+    addresses: list[int]
     size: int
-    buffers: tuple[Buffer, ...]
-    memory: mmap.mmap = field(repr=False)
-    addresses: tuple[int, ...] = ()
-    contexts: tuple[int, ...] = ()
+    buffers: list[Buffer]
 
-    def place(self, address: int) -> tuple[int, Buffer | None, int] | None:
-        """Return the rank, the buffer and the offset in it for an address; None outside of the windows."""
+    def place(self, address: int) -> tuple[int, int] | None:
+        """Return the rank, and the byte of its window, for an address; None outside of the windows."""
         for rank, base in zip(self.ranks, self.addresses, strict=True):
-            offset = address - base
-            if 0 <= offset < self.size:
-                buffer = next((item for item in self.buffers if 0 <= offset - item.offset < item.nbytes), None)
-                return rank, buffer, offset - (buffer.offset if buffer else 0)
+            if 0 <= address - base < self.size:
+                return rank, address - base
         return None
+
+    def label(self, start: int, stop: int | None = None) -> str:
+        """Return the name of a byte of a window, or of bytes up to `stop`: `comm_d0.arrived_buf+4`."""
+        buffer = next((one for one in self.buffers if 0 <= start - one.offset < one.nbytes), None)
+        name, base = (buffer.name, buffer.offset) if buffer else ("window", 0)
+        return f"{self.name}.{name}+{start - base}" + ("" if stop is None else f"..{stop - 1 - base}")
+
+
+class Windows(Domain, frozen=True):
+    """A domain with its memory: windows lie between pages that fault. `contexts` are the addresses of each member's
+    CommContext."""
+
+    memory: mmap.mmap
+    contexts: list[int]
+
+    @property
+    def domain(self) -> Domain:
+        """Return the domain without its memory."""
+        return Domain(self.name, self.ranks, self.addresses, self.size, self.buffers)
 
     def overrun(self) -> tuple[int, int] | None:
         """Return the rank, and the offset in its window, of a changed byte beyond the window's size; None without
@@ -92,7 +114,7 @@ def make_windows(domain: str, ranks: Sequence[int], size: int, buffers: Sequence
     memory = shared(contexts + PAGE + stride * len(ranks))
     base = address_of(memory)
     first = base + contexts + PAGE
-    addresses = tuple(first + stride * index for index in range(len(ranks)))
+    addresses = [first + stride * index for index in range(len(ranks))]
     forbid(first - PAGE)
     for address in addresses:
         end = address - base + size
@@ -101,10 +123,70 @@ def make_windows(domain: str, ranks: Sequence[int], size: int, buffers: Sequence
     windows = (*addresses, *(0 for _ in range(MOST_RANKS - len(ranks))))
     for index in range(len(ranks)):
         _CONTEXT.pack_into(memory, index * _CONTEXT.size, 0, 0, index, len(ranks), size, *windows, *windows)
-    places = tuple(base + index * _CONTEXT.size for index in range(len(ranks)))
-    return Windows(domain, tuple(ranks), size, tuple(buffers), memory, addresses, places)
+    places = [base + index * _CONTEXT.size for index in range(len(ranks))]
+    return Windows(domain, list(ranks), addresses, size, list(buffers), memory, places)
 
 
 def forbid(address: int) -> None:
     """Make every access to the page at `address` fault."""
     ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), _PROT_NONE)
+
+
+#: The address of its first byte: far from programs, their heaps, libraries and stacks.
+ADDRESS = 0x2000_0000_0000
+BEGUN = b"\1"
+
+_PROT_READ_WRITE, _MAP_SHARED, _MAP_FIXED_NOREPLACE = 3, 1, 0x100000
+
+
+@dataclass(frozen=True)
+class HostRegions:
+    """The mapping of that file in this process and its forks: its first `size` bytes."""
+
+    size: int = 0
+
+    def attach(self, *spans: tuple[int, int]) -> None:
+        """Make the page behind each span (offset in the file, bytes) fault. Raises `RuntimeFault` for a span outside of
+        the file."""
+        for offset, nbytes in spans:
+            end = offset + round_up(nbytes, PAGE)
+            if end + PAGE > self.size:
+                text = "the chips share memory with the program that starts them, and it is not there"
+                hint = "run the test whose worker runs this, by pytest"
+                raise RuntimeFault(python_fault(FaultKind.UNUSABLE_INPUT, text, hint=hint))
+            forbid(ADDRESS + end)
+
+    def tell_begun(self) -> None:
+        """Set the byte that tells that the chips have begun."""
+        if self.size:
+            ctypes.c_char.from_address(ADDRESS).value = BEGUN
+
+
+NO_REGIONS = HostRegions()
+
+
+def map_regions() -> HostRegions:
+    """Map the file that the environment names, if any. Raises `ArtifactError` if that fails."""
+    path = os.environ.get(REGIONS, "")
+    if not path:
+        return NO_REGIONS
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            size = os.fstat(file).st_size
+            _map(file, size)
+        finally:
+            os.close(file)
+    except OSError as error:
+        hint = f"unset {REGIONS}: the program that set it maps its memory itself"
+        raise ArtifactError(f"{REGIONS}={path}", f"cannot be mapped: {error.strerror}", hint) from None
+    return HostRegions(size)
+
+
+def _map(file: int, size: int) -> None:
+    system = ctypes.CDLL(None, use_errno=True)
+    system.mmap.restype = ctypes.c_void_p
+    system.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    address = system.mmap(ADDRESS, size, _PROT_READ_WRITE, _MAP_SHARED | _MAP_FIXED_NOREPLACE, file, 0)
+    if address != ADDRESS:
+        raise OSError(ctypes.get_errno(), f"0x{ADDRESS:x} is taken")

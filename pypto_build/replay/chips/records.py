@@ -11,8 +11,8 @@ import msgspec
 
 from pypto_build.artifact.files import write_bytes
 from pypto_build.replay.chips.board import Board
-from pypto_build.replay.chips.dispatches import Dispatch
-from pypto_build.replay.chips.memory import Windows
+from pypto_build.replay.chips.dispatches import Dispatch, Plan
+from pypto_build.replay.chips.memory import Domain, Windows
 
 #: The rank of a host callable.
 HOST = -1
@@ -38,24 +38,6 @@ class DispatchRow(msgspec.Struct, frozen=True):
     def place(self) -> str:
         """Return `rank0/d1`, which is also the directory of its records."""
         return f"host/d{self.index}" if self.rank == HOST else f"rank{self.rank}/d{self.index}"
-
-
-class BufferRow(msgspec.Struct, frozen=True):
-    """A buffer of a domain's windows, in bytes."""
-
-    name: str
-    offset: int
-    nbytes: int
-
-
-class DomainRow(msgspec.Struct, frozen=True):
-    """A domain: its ranks, the addresses of their windows in this run, and the size of each window in bytes."""
-
-    name: str
-    ranks: list[int]
-    addresses: list[int]
-    size: int
-    buffers: list[BufferRow]
 
 
 class NoteRow(msgspec.Struct, frozen=True):
@@ -95,7 +77,7 @@ class RanksRecord(msgspec.Struct, frozen=True):
 
     world: int
     dispatches: list[DispatchRow]
-    domains: list[DomainRow]
+    domains: list[Domain]
     signals: list[SignalRow]
     origin_ns: int = 0
     waiting: list[WaitRow] = []
@@ -139,27 +121,12 @@ class Times:
         return (time.monotonic_ns() - self.origin_ns) / 1e9
 
 
-def write_ranks(
-    directory: Path,
-    devices: Sequence[int],
-    dispatches: Sequence[Dispatch],
-    domains: Sequence[Windows],
-    board: Board,
-    times: Times,
-) -> None:
+def write_ranks(directory: Path, devices: Sequence[int], plan: Plan, board: Board, times: Times) -> None:
     """Write `ranks.json`."""
+    dispatches, domains = plan.dispatches, plan.domains
     rows = [_row(item, domains, times) for item in dispatches if item.number in times.begun]
     pending = [_row(item, domains, times) for item in dispatches if item.number not in times.begun]
-    listed = [
-        DomainRow(
-            windows.domain,
-            list(windows.ranks),
-            list(windows.addresses),
-            windows.size,
-            [BufferRow(buffer.name, buffer.offset, buffer.nbytes) for buffer in windows.buffers],
-        )
-        for windows in domains
-    ]
+    listed = [windows.domain for windows in domains]
     running = [row.rank for row in rows if row.ended_s is None and row.rank != HOST]
     waiting = [
         WaitRow(wait.rank, wait.kernel, wait.address, wait.expected, wait.comparison, wait.value)
@@ -191,7 +158,7 @@ def _domains_of(item: Dispatch, domains: Sequence[Windows]) -> list[str]:
     """Return the domains in which a dispatch communicates."""
     windowed = [one.tensor.address for one in item.tensors if one.windowed]
     return [
-        windows.domain
+        windows.name
         for windows in domains
         if any(windows.place(address) is not None for address in windowed) or set(windows.contexts) & set(item.scalars)
     ]
@@ -201,8 +168,7 @@ def _signals(board: Board, domains: Sequence[Windows]) -> Iterator[SignalRow]:
     for address in sorted(board.signals()):
         for windows in domains:
             if (position := windows.place(address)) is not None:
-                owner, buffer, offset = position
+                owner, offset = position
                 notes = [NoteRow(note.rank, note.kernel, note.count, note.sets) for note in board.notes(address)]
-                name = f"{windows.domain}.{buffer.name if buffer else 'window'}+{offset} of rank {owner}"
-                start = windows.addresses[windows.ranks.index(owner)]
-                yield SignalRow(name, windows.domain, owner, address - start, sorted(notes, key=lambda note: note.rank))
+                name = f"{windows.label(offset)} of rank {owner}"
+                yield SignalRow(name, windows.name, owner, offset, sorted(notes, key=lambda note: note.rank))

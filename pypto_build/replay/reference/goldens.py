@@ -12,27 +12,21 @@ from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, reference_inputs
+from pypto_build.replay.request import Request
 
 
-def make_goldens(
-    artifact: Path,
-    build_dir: Path,
-    results: Path,
-    embedded: Path,
-    platform: str,
-    seed: int,
-    timeout_s: float,
-    binaries: Path | None = None,
-) -> Path:
-    """Write ``results``/reference/{in,out}/*.pt, of the `reference_inputs`, and return that directory.
+def make_goldens(request: Request) -> Path:
+    """Write ``RESULTS``/reference/{in,out}/*.pt, of the `reference_inputs`, and return that directory.
 
     Raises ArtifactError and RunFault.
     """
+    artifact, build_dir, seed = request.artifact_dir, request.build_dir, request.seed
     interface = read_interface(build_dir / "interface.json")
     binding = reference_inputs(interface, artifact, seed)
     arena = Arena([tensor.nbytes for tensor in binding.tensors])
-    options = {"seed": seed, "output_dir": str(results / "dfx_outputs"), "poison": False}
-    launch = Launch(artifact, build_dir, embedded, platform, interface, binding, arena, options, binaries)
+    options = {"seed": seed, "output_dir": str(request.results_dir / "dfx_outputs"), "poison": False}
+    files = request.embedded, request.platform, interface, binding, arena, options, request.binaries
+    launch = Launch(artifact, build_dir, *files)
     progress = Progress()
 
     def run() -> None:
@@ -46,8 +40,8 @@ def make_goldens(
 
         launch.run(task)
 
-    in_child(run, progress, timeout_s)
-    return _write(results / REFERENCE, binding, arena)
+    in_child(run, progress, request.timeout_s)
+    return _write(request.results_dir / REFERENCE, binding, arena)
 
 
 def _write(root: Path, binding: Binding, arena: Arena) -> Path:

@@ -33,8 +33,8 @@ from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind
 from pypto_build.replay.child import tensor_buffers
 from pypto_build.replay.faults import RunFault
+from pypto_build.replay.listener import no_reply
 from pypto_build.replay.loading import load_embedded
-from pypto_build.replay.replies import no_reply
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.replay.worker import LOADING_S
 from pypto_build.runtime.faults import RuntimeFault
@@ -184,7 +184,7 @@ def reference_inputs(interface: Interface, artifact: Path, seed: int) -> Binding
 
 
 def _other_numbers(binding: Binding, seed: int) -> Binding:
-    from pypto_build.replay.seeded import seeded_bytes
+    from pypto_build.replay.values import seeded_bytes
 
     tensors = tuple(
         replace(tensor, initial=seeded_bytes(seed, tensor.name, tensor.dtype, tensor.shape))
