@@ -208,7 +208,7 @@ def deps_of_ranks(options: argparse.Namespace, run_deps: Callable[[argparse.Name
     if not options.rank:
         if options.task or options.to:
             option = f"TASK={options.task}" if options.task else f"TO={options.to}"
-            raise ArtifactError(option, "is a task of one dispatch", "name that with RANK=, such as RANK=0/d0")
+            raise ArtifactError(option, "names a task of one dispatch", "name the dispatch too, such as RANK=0/d0")
         if options.export:
             print(from_here(_export(run, options.export, options.output)))
         else:

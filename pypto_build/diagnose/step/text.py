@@ -187,7 +187,7 @@ def where_lines(session: Session) -> Iterator[str]:
 
 
 def difference_lines(session: Session) -> Iterator[str]:
-    """How the step differs from the module."""
+    """Say how the step differs from the module."""
     now, step = session.now, session.step
     if now.differs(step):
         tile = now.operands(step)[0].tile
