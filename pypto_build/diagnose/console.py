@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
+from keyword import iskeyword
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pypto_build import terminal
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import read_text
-from pypto_build.facts.run_options import NOT_NEGATIVE, NUMERICS, SECONDS
+from pypto_build.facts.options import OPTIONS
+from pypto_build.facts.verbs import VERBS
 from pypto_build.replay.run_options import number
 from pypto_build.toolchain.forks import outlive_readers
 
@@ -50,38 +52,40 @@ def tool_parser(name: str, text: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(prog=f"pypto_build.diagnose.{name}", description=(text or "").split("\n\n")[0])
 
 
-def add_run_options(parser: argparse.ArgumentParser, timeout_s: float, *, always: bool = True) -> None:
-    """Add the flags of a tool that runs built binaries. Without `always`, the flag `--embedded` is optional."""
+def add_run_options(parser: argparse.ArgumentParser, *, always: bool = True) -> None:
+    """Add the flags by which a tool learns what was built. Without `always`, the flag `--embedded` is optional."""
     add = parser.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR")
     add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
     add("--build-dir", type=Path, required=True, metavar="OUT", help="where the artifact was built")
     add("--embedded", type=Path, required=always, metavar="PATH", help="the embedded runtime's extension module")
     add("--binaries", type=Path, metavar="DIR", help="where kernels/ and orchestration/ are, if not in OUT")
-    add("--numerics", default=NUMERICS[0], choices=NUMERICS, help="whose results the kernels were compiled to give")
-    add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
-    add(
-        "--timeout",
-        type=number(SECONDS),
-        default=timeout_s,
-        metavar="S",
-        help=f"seconds a run may take ({timeout_s:.0f})",
+
+
+def add_options_of(parser: argparse.ArgumentParser, verb: str, **defaults: float) -> None:
+    """Add the options that a verb takes, by their rows; `defaults` has those defaults that differ for this verb."""
+    row = VERBS[verb]
+    for name, flag in row.flags.items():
+        option, needed = OPTIONS[name], name in row.required
+        default = defaults.get(name, option.default)
+        text = option.doc_for(verb).removeprefix("1: ").replace("%", "%%")
+        if option.kind.type is bool:
+            parser.add_argument(flag, action="store_true", help=text)
+            continue
+        kind: Any = Path if option.kind.is_path else str if option.kind.type is str else number(option.kind)
+        if option.kind.is_path or needed:
+            default = default or None
+        word = flag.removeprefix("--").replace("-", "_")
+        about: dict[str, Any] = {"dest": f"{word}_" if iskeyword(word) else word, "metavar": "VALUE", "help": text}
+        choices = None if option.uses else option.kind.choices or None  # what differs by verb is the tool's to check
+        parser.add_argument(flag, type=kind, default=default, required=needed, choices=choices, **about)
+
+
+def add_chips(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that names the chip programs of a distributed artifact."""
+    parser.add_argument(
+        "--chip", action="append", default=[], metavar="NAME=DIR", help="where a chip program was built"
     )
-
-
-def add_tolerances(parser: argparse.ArgumentParser, default: str = "1e-5, or what the artifact says") -> None:
-    """Add the flags of the tolerances. ``default`` is the text that describes their default."""
-    parser.add_argument("--rtol", type=number(NOT_NEGATIVE), metavar="R", help=f"relative tolerance ({default})")
-    parser.add_argument("--atol", type=number(NOT_NEGATIVE), metavar="A", help="absolute tolerance")
-
-
-def add_chips(parser: argparse.ArgumentParser, world: bool = True) -> None:
-    """Add the flags that name the chip programs of a distributed artifact, and with `world` its ranks and devices."""
-    add = parser.add_argument
-    add("--chip", action="append", default=[], metavar="NAME=DIR", help="where a chip program was built")
-    if world:
-        add("--world", type=int, default=0, metavar="N", help="ranks (those it was compiled for)")
-        add("--devices", default="", metavar="A,B", help="a device for each rank")
 
 
 def add_beside(parser: argparse.ArgumentParser) -> None:

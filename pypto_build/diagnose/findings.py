@@ -163,12 +163,6 @@ def _sarif_place(path: str, line: int) -> dict[str, object]:
 # -- output of findings, the same for every tool -------------------------------------------------------------------
 
 
-def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that also write a tool's findings to files."""
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the findings as JSON")
-    parser.add_argument("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
-
-
 def below(finding: Finding, root: PurePosixPath) -> Finding:
     """Return a finding on a chip program with the paths of the distributed artifact, in which the program is `root`."""
 

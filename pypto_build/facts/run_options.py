@@ -53,6 +53,7 @@ class ValueKind(msgspec.Struct, frozen=True):
     max: int | None = None
     choices: tuple[str, ...] = ()
     listed: bool = False  # several, with commas between them
+    is_path: bool = False
 
 
 def one_of(*choices: str) -> ValueKind:
@@ -71,6 +72,7 @@ def whole(lowest: int) -> ValueKind:
 
 
 TEXT, LIST, SWITCH = ValueKind(), ValueKind(listed=True), ValueKind(bool, "0 or 1")
+PATH = ValueKind(is_path=True)
 NOT_NEGATIVE = ValueKind(float, "a finite number that is 0 or more", 0)
 SECONDS = ValueKind(float, "a number of seconds above 0", 0.001)
 DEVICE = ValueKind(int, "the number of a device", 0)
@@ -168,7 +170,7 @@ _COMPARING = ("bisect", "scene_test", "diverge", "why", "step", "reduce", "sweep
 # fmt: off
 _ORDER_AND_DATA = (
     # The directory that DATA= names configures, not its spelling; a run that ends within its time has the same results.
-    RunOption("DATA", TEXT, "",
+    RunOption("DATA", PATH, "",
         "a directory with in/ and out/ to use in place of the artifact's data/; 'reference': PyTorch makes the golden",
         ("--golden-data", "--data"), flag="--data", verbs=("bisect", "scene_test", *_WITH_DATA), configures=False),
     RunOption("RTOL", NOT_NEGATIVE, None, "the relative tolerance (default: the artifact's, else 1e-5)", flag="--rtol",

@@ -21,7 +21,15 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.console import add_beside, add_run_options, command, commands_in, one_of, tool_parser
+from pypto_build.diagnose.console import (
+    add_beside,
+    add_options_of,
+    add_run_options,
+    command,
+    commands_in,
+    one_of,
+    tool_parser,
+)
 from pypto_build.diagnose.debug.inferior import TASK_FILE
 from pypto_build.facts import places
 from pypto_build.facts.places import HEADERS
@@ -199,17 +207,9 @@ def _begin(source: Path) -> str:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     options = tool_parser("debug", __doc__)
-    add = options.add_argument
-    add_run_options(options, 0.0)
+    add_run_options(options)
     add_beside(options)
-    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add("--task", default="", metavar="N", help="the task, counted from 0 in the order of submission (all)")
-    add("--block", type=int, default=0, metavar="N", help="its block (0)")
-    add("--break", dest="breaks", default="", metavar="WHERE", help="k.cpp:69, 69 or a function (the kernel's begin)")
-    add("--debugger", default="gdb", metavar="NAME", help="gdb or lldb")
-    add("--rr", action="store_true", help="record the run with rr, and go through it forward and back")
-    add("--core", action="store_true", help="open the core that the last crash left")
-    add("--script", default="", metavar="TEXT", help="commands, with semicolons between them, or a file of them")
+    add_options_of(options, "debug")
     return options
 
 
@@ -246,12 +246,12 @@ def _wanted(options: argparse.Namespace) -> DebugSession:
         str(options.embedded),
     ]
     program += ["--binaries", str(binaries), "--seed", str(options.seed), "--block", str(options.block)]
-    program += ["--numerics", options.numerics, *(["--usual", str(options.usual)] if options.usual else [])]
+    program += ["--usual", str(options.usual)] if options.usual else []
     program += ["--task", options.task] if options.task else []
     program += ["--data", str(options.data)] if options.data else []
     batch = bool(options.script) or not sys.stdin.isatty()
     commands = commands_in(options.script) if batch else None
-    breaks = breakpoints_of(options.artifact, options.breaks, default=bool(options.task))
+    breaks = breakpoints_of(options.artifact, options.break_, default=bool(options.task))
     sources = {
         places.ARTIFACT: options.artifact.absolute(),
         places.OUTPUT: options.build_dir.absolute(),

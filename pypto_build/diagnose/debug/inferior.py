@@ -74,7 +74,8 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     options = tool_parser("debug.inferior", __doc__)
     add = options.add_argument
-    add_run_options(options, 0.0)
+    add_run_options(options)
+    add("--data", type=Path, metavar="DIR", help="another directory with in/ and out/ than the artifact's data/")
     add_beside(options)
     add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
     add("--task", type=int, default=-1, metavar="N", help="the task; -1 for all of them")
@@ -128,7 +129,7 @@ def _said(task: GivenTask) -> str:
 def main(options: argparse.Namespace) -> int:
     """Run the artifact and return the exit status."""
     built = (options.artifact, options.build_dir, options.embedded, options.platform)
-    launch = open_launch(*built, options.data, options.seed, options.usual, options.numerics)
+    launch = open_launch(*built, options.data, options.seed, options.usual)
     work = options.binaries / "session"
     work.mkdir(parents=True, exist_ok=True)
     callback = _Debugged(launch, options.binaries, options.task, options.block, work)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, is_distributed
 from pypto_build.artifact.files import from_here, write_bytes
-from pypto_build.diagnose.console import add_chips, command, one_of, require_one_rank, tool_parser
+from pypto_build.diagnose.console import add_chips, add_options_of, command, one_of, require_one_rank, tool_parser
 from pypto_build.diagnose.deps.text import dot, path_between, summary_lines, task_lines, trace
 from pypto_build.diagnose.recorded.evidence import Evidence, no_record
 
@@ -26,16 +26,13 @@ def parser() -> argparse.ArgumentParser:
     add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed: build/<platform>/<artifact>")
     add("--platform", default="a2a3sim", help="where the times were taken")
     add("--embedded", help=argparse.SUPPRESS)
-    add("--rank", default="", metavar="R[/dK]", help="the dispatches of a rank, or one of them")
-    add("--task", default="", help="number, ring:count or id of a task; several with commas")
-    add("--to", default="", metavar="TASK", help="with --task: what orders the two")
-    add("--export", default="", metavar="FORM", help="write a file: dot, html or trace")
     add(
         "--output",
         type=Path,
         help="the file to write (default: deps.dot, deps.html or trace.json in OUT)",
     )
-    add_chips(options, world=False)
+    add_options_of(options, "deps")
+    add_chips(options)
     return options
 
 

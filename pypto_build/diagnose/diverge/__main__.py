@@ -12,25 +12,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from pypto_build.artifact.errors import require_torch
-from pypto_build.diagnose.console import add_chips, add_run_options, add_tolerances, command, tool_parser
-from pypto_build.diagnose.findings import add_output_options
+from pypto_build.diagnose.console import add_chips, add_options_of, add_run_options, command, tool_parser
 from pypto_build.diagnose.requests import run_tool_on_runs
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     options = tool_parser("diverge", __doc__)
-    add = options.add_argument
-    add_run_options(options, 600.0)
-    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add_tolerances(options, "what the element type's rounding explains")
-    add("--against", type=Path, metavar="DUMP_DIR", help="examine this dump of arguments instead of a run")
-    add("--program", type=Path, metavar="P.py", help="the program, when the artifact does not name it")
+    add_run_options(options)
+    add_options_of(options, "diverge", TIMEOUT=600.0)
     add_chips(options)
-    add_output_options(options)
     return options
 
 

@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 from pypto_build.artifact import is_distributed
-from pypto_build.diagnose.console import add_chips, command, require_one_rank, tool_parser
+from pypto_build.diagnose.console import add_chips, add_options_of, command, require_one_rank, tool_parser
 from pypto_build.diagnose.dump.viewer import dump_of_ranks, open_viewer, show
-from pypto_build.diagnose.recorded.args_dump import ROLES, STAGES
 from pypto_build.facts.run_options import NOT_NEGATIVE
 from pypto_build.replay.run_options import number
 
@@ -25,16 +24,9 @@ def parser() -> argparse.ArgumentParser:
     add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed: build/<platform>/<artifact>")
     add("--platform", help=argparse.SUPPRESS)
     add("--embedded", help=argparse.SUPPRESS)
-    add("--rank", default="", metavar="R[/dK]", help="the dispatches of a rank, or one of them")
-    add("--task", default="", help="number, ring:count or id of a task; several with commas")
-    add("--kernel", default="", help="name or func_id of a kernel")
-    add("--arg", default="", help="name or index of an argument")
-    add("--role", default="", choices=("", *ROLES), metavar="ROLE", help="input, output or inout")
-    add("--stage", default="", choices=("", *STAGES), metavar="STAGE", help="before or after")
-    add("--export", default="", metavar="FORM", help="write the tensors as pt, npy or txt")
     add("--output", type=Path, help="where exported tensors go (default: export/ beside the dump)")
-    add("--against", type=Path, metavar="FILE.pt", help="compare the tensor with this file")
-    add_chips(options, world=False)
+    add_options_of(options, "dump")
+    add_chips(options)
     add("--values", action="store_true", help="statistics and values of everything selected")
     add("--rtol", type=number(NOT_NEGATIVE), default=1e-5, help="relative tolerance of --against")
     add("--atol", type=number(NOT_NEGATIVE), default=1e-5, help="absolute tolerance of --against")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pypto_build.artifact.errors import require_torch
 from pypto_build.artifact.layout import artifact_name
-from pypto_build.diagnose.console import add_run_options, command, tool_parser
+from pypto_build.diagnose.console import add_options_of, add_run_options, command, tool_parser
 from pypto_build.diagnose.extract.record import choose
 from pypto_build.diagnose.requests import run_tool_on_runs
 
@@ -24,14 +24,8 @@ from pypto_build.diagnose.requests import run_tool_on_runs
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     options = tool_parser("extract", __doc__)
-    add = options.add_argument
-    add_run_options(options, 600.0)
-    add("--task", default="", metavar="N", help="a task by number, a range 3-7, several with commas")
-    add("--kernel", default="", metavar="NAME", help="all tasks that run this kernel, by name or func_id")
-    add("--from", dest="first", default="", metavar="N", help="this task and all after it")
-    add("--golden", choices=("run", "reference"), default="run", help="what data/out holds (run)")
-    add("--output", type=Path, metavar="DIR", help="where the artifact goes (build_output)")
-    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
+    add_run_options(options)
+    add_options_of(options, "extract", TIMEOUT=600.0)
     return options
 
 
@@ -41,7 +35,7 @@ def main(options: argparse.Namespace) -> int:
     from pypto_build.diagnose.extract.work import Plan, extract
     from pypto_build.replay.reference.launch import open_launch
 
-    choice = choose(options.task, options.kernel, options.first)
+    choice = choose(options.task, options.kernel, options.from_)
     if options.golden == "reference":
         require_torch("GOLDEN=reference")
     where = options.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")

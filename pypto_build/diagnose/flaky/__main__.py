@@ -17,8 +17,8 @@ import numpy as np
 
 from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.pt import read_pt
-from pypto_build.diagnose.console import add_chips, add_run_options, command, progress, tool_parser
-from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
+from pypto_build.diagnose.console import add_chips, add_options_of, add_run_options, command, progress, tool_parser
+from pypto_build.diagnose.findings import Finding, Related, deliver
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.requests import once_more, request_of
 from pypto_build.facts.dtypes import ITEMSIZE
@@ -108,13 +108,9 @@ _NOT_SHARED = "; they share no argument, so what they race for is passed in anot
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     options = tool_parser("flaky", __doc__)
-    add = options.add_argument
-    add_run_options(options, 60.0)
-    add("--memory-model", default="", choices=("", "weak"), help="weak: vary when stores become visible, not the order")
-    add("--rounds", type=int, default=50, metavar="N", help="how many orders (50)")
-    add("--seed", type=int, default=0, metavar="N", help="seed of the orders and of inputs made up (0)")
+    add_run_options(options)
+    add_options_of(options, "flaky", ROUNDS=50)
     add_chips(options)
-    add_output_options(options)
     return options
 
 

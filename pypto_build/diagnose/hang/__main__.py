@@ -24,8 +24,8 @@ from pathlib import Path
 from pypto_build.artifact import ArtifactError, is_distributed, load_artifact
 from pypto_build.artifact.files import open_file
 from pypto_build.artifact.interface import relative_source
-from pypto_build.diagnose.console import command, tool_parser
-from pypto_build.diagnose.findings import Finding, Related, add_output_options, deliver
+from pypto_build.diagnose.console import add_options_of, command, tool_parser
+from pypto_build.diagnose.findings import Finding, Related, deliver
 from pypto_build.diagnose.hazards.faults import fault_finding
 from pypto_build.diagnose.lint.subject import read_orchestration, read_wrapper
 from pypto_build.diagnose.recorded.evidence import Evidence
@@ -492,10 +492,9 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("hang", __doc__)
     add = options.add_argument
     add("artifact", type=Path, nargs="?", metavar="ARTIFACT_DIR", help="the artifact that ran, for names and lines")
-    add("--log", type=Path, metavar="DIR", help="a log, or a directory of the host's and the device's")
     add("--build-dir", type=Path, metavar="OUT", help="where the artifact was replayed here, for its deps.json")
     add("--platform", default="a2a3", help="what it ran on")
-    add_output_options(options)
+    add_options_of(options, "hang")
     return options
 
 

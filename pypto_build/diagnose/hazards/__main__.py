@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pypto_build.artifact import ArtifactError, load_artifact
-from pypto_build.diagnose.console import add_chips, add_run_options, command, taking_long, tool_parser
-from pypto_build.diagnose.findings import Finding, Level, add_output_options, deliver
+from pypto_build.diagnose.console import add_chips, add_options_of, add_run_options, command, taking_long, tool_parser
+from pypto_build.diagnose.findings import Finding, Level, deliver
 from pypto_build.diagnose.requests import request_of
 from pypto_build.replay import replay
 from pypto_build.replay.verdict import Verdict
@@ -37,13 +37,9 @@ def traps(text: str) -> tuple[str, ...]:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     options = tool_parser("hazards", __doc__)
-    add = options.add_argument
-    add_run_options(options, 60.0)
-    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add("--memory-model", default="", choices=("", "weak"), help="weak: also markers of visibility that are missing")
-    add("--trap", default="", metavar="KIND", help="end where nan, inf, saturate or denormal is made; several: commas")
+    add_run_options(options)
+    add_options_of(options, "hazards")
     add_chips(options)
-    add_output_options(options)
     return options
 
 

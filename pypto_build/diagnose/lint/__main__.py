@@ -26,8 +26,8 @@ from pypto_build.artifact import (
 from pypto_build.artifact.derive import derive
 from pypto_build.artifact.distributed import load_distributed
 from pypto_build.artifact.files import read_source
-from pypto_build.diagnose.console import command, progress, tool_parser
-from pypto_build.diagnose.findings import Finding, Level, add_output_options, below, deliver
+from pypto_build.diagnose.console import add_options_of, command, progress, tool_parser
+from pypto_build.diagnose.findings import Finding, Level, below, deliver
 from pypto_build.diagnose.lint import arguments, spliced
 from pypto_build.diagnose.lint.subject import Subject, Submit, Wrapper, WrapperFunction
 from pypto_build.diagnose.lint.text import matching
@@ -515,7 +515,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("artifact", type=Path, metavar="ARTIFACT_DIR")
     options.add_argument("--build-dir", type=Path, metavar="OUT", help="also leave the findings there, for the report")
     options.add_argument("--platform", default="a2a3sim", help="whose limits count")
-    add_output_options(options)
+    add_options_of(options, "lint")
     return options
 
 

@@ -220,7 +220,7 @@ def parser() -> argparse.ArgumentParser:
     for name, flag in _BUILD_FLAGS.items():
         add(flag, metavar="VALUE", help=f"what it was built with as {name}=")
     add_passed_on(options)  # --world is one of them
-    add_chips(options, world=False)
+    add_chips(options)
     return options
 
 

@@ -21,8 +21,8 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import decode_json, read_bytes, read_source, read_text
 from pypto_build.artifact.layout import is_artifact
 from pypto_build.artifact.manifest import MANIFEST_NAME
-from pypto_build.diagnose.console import command, progress, table, tool_parser
-from pypto_build.diagnose.findings import Finding, Level, Related, add_output_options, deliver
+from pypto_build.diagnose.console import add_options_of, command, progress, table, tool_parser
+from pypto_build.diagnose.findings import Finding, Level, Related, deliver
 from pypto_build.diagnose.passes.values import (
     DIRECTORY,
     Dump,
@@ -356,9 +356,7 @@ def parser() -> argparse.ArgumentParser:
     options = tool_parser("passes", __doc__)
     options.add_argument("artifact", type=Path, metavar="ARTIFACT_DIR")
     options.add_argument("--platform", default="a2a3sim", help="whose memory counts")
-    options.add_argument("--pass", dest="one", metavar="PASS", help="show what this pass (name or number) did, as text")
-    options.add_argument("--kernel", metavar="FUNCTION", help="only this function")
-    add_output_options(options)
+    add_options_of(options, "passes")
     return options
 
 
@@ -483,8 +481,8 @@ def main(options: argparse.Namespace) -> int:
     dumps = read_dumps(files)
     if options.kernel:
         _known(dumps, options.kernel)
-    if options.one:
-        print("\n".join(_shown(dumps, options.one, options.kernel)))
+    if options.pass_:
+        print("\n".join(_shown(dumps, options.pass_, options.kernel)))
         return 0
     print("\n".join(_listed(dumps, times(root), options.kernel)))
     if not is_artifact(root):

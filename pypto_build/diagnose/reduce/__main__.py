@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from pypto_build.diagnose.console import add_run_options, add_tolerances, command, tool_parser
+from pypto_build.diagnose.console import add_options_of, add_run_options, command, tool_parser
 from pypto_build.diagnose.reduce import BEFORE_A_RUN
 from pypto_build.diagnose.requests import run_tool_on_runs
 from pypto_build.farm.session import add_farm_options
@@ -27,17 +26,9 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = tool_parser("reduce", __doc__)
     add = options.add_argument
-    add_run_options(options, 60.0, always=False)
-    add("--keep", required=True, metavar="WHAT", help=_KEPT)
-    add("--against", type=Path, metavar="DIR", help="an artifact of the same program without the fault")
-    add("--output", type=Path, metavar="DIR", help="where the artifact goes (build_output)")
-    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add_tolerances(options)
-    add("--cvise", action="store_true", help="then C-Vise on kernels without a module; takes minutes")
+    add_run_options(options, always=False)
+    add_options_of(options, "reduce")
     add("--jobs", type=int, default=0, metavar="N", help="compile so many candidates at once (all processors)")
-    add("--cxx", default="", help="the C++ compiler")
-    add("--arch", default="", help="-march of the kernels")
-    add("--kernel-flags", default="", help="more flags for the kernels' compiler")
     add_farm_options(options)
     return options
 

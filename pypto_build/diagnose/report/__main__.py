@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     add("--embedded", default="EMBEDDED", help="the runtime's module, for the commands that repeat the run")
     add("--output", type=Path, help="the file to write (default: OUT/report.html)")
     add_passed_on(options)
-    add_chips(options, world=False)
+    add_chips(options)
     return options
 
 

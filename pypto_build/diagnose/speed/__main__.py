@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pypto_build import terminal
-from pypto_build.diagnose.console import add_chips, add_run_options, command, taking_long, tool_parser
+from pypto_build.diagnose.console import add_chips, add_options_of, add_run_options, command, taking_long, tool_parser
 from pypto_build.diagnose.requests import request_of
 from pypto_build.replay import replay
 from pypto_build.replay.verdict import Verdict
@@ -22,21 +22,11 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     options = tool_parser("speed", __doc__)
     add = options.add_argument
-    add_run_options(options, 600.0)
-    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add("--chip-name", default="", metavar="NAME", help="the chip, such as 910B2 (default: one of the platform)")
-    add("--rates", type=Path, metavar="FILE", help="rows that replace rates of the model")
-    add(
-        "--what-if", default="", metavar="CHANGES", help="double, nobanks, nodispatch, cores=N, l2=all; several: commas"
-    )
-    add("--calibrate", type=Path, metavar="FILE", help="a measured timeline to fit rates to; they go to OUT/rates.toml")
-    add("--other", default="", metavar="ARTIFACT", help="a second prediction to compare with: an artifact, or its JSON")
+    add_run_options(options)
+    add_options_of(options, "speed", TIMEOUT=600.0)
     add_chips(options)
-    add("--json", type=Path, metavar="FILE", help="also write the prediction and the findings as JSON")
     add("--max-time", type=float, metavar="US", help="fail if even the lower end of the range is above")
     add("--findings", type=Path, metavar="FILE", help="also write the findings alone as JSON")
-    add("--export", default="", metavar="FORM", help="write the predicted timeline to OUT: trace, swimlane")
-    add("--sarif", type=Path, metavar="FILE", help="also write the findings as SARIF 2.1.0")
     return options
 
 

@@ -14,24 +14,16 @@ import sys
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.errors import require_torch
-from pypto_build.diagnose.console import add_beside, add_run_options, add_tolerances, command, tool_parser
+from pypto_build.diagnose.console import add_beside, add_options_of, add_run_options, command, tool_parser
 from pypto_build.diagnose.requests import run_tool_on_runs
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line's options."""
     options = tool_parser("step", __doc__)
-    add = options.add_argument
-    add_run_options(options, 600.0)
+    add_run_options(options)
     add_beside(options)
-    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add("--task", required=True, metavar="N", help="the task, counted from 0 in the order of submission")
-    add("--block", type=int, default=0, metavar="N", help="its block (0)")
-    add("--kernel", default="", metavar="NAME", help="which of its kernels: a name, aic, aiv0 or aiv1")
-    add("--at", default="", metavar="WHERE", help="where to begin: 69, k.cpp:69, x.pto:12, TADD#4, v17")
-    add("--script", default="", metavar="TEXT", help="commands, with semicolons between them, or a file of them")
-    add("--export", default="", metavar="KIND", help="html: one page of the whole recording, OUT/step.html")
-    add_tolerances(options, "what the element type's rounding explains")
+    add_options_of(options, "step", TIMEOUT=600.0)
     return options
 
 

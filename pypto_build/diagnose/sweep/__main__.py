@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from pypto_build.artifact.errors import require_torch
-from pypto_build.diagnose.console import add_run_options, add_tolerances, command, tool_parser
+from pypto_build.diagnose.console import add_options_of, add_run_options, command, tool_parser
 from pypto_build.farm.session import add_farm_options
 
 
@@ -26,15 +25,9 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = tool_parser("sweep", __doc__)
     add = options.add_argument
-    add_run_options(options, 60.0)
-    add("--seeds", default="1-200", metavar="A-B", help="one case a seed (1-200)")
-    add("--values", default="", metavar="KINDS", help="random, edge, structured, special (the first three)")
-    add("--shapes", default="", metavar="SIZES", help="of dynamic dimensions: 1,7,64, or 1x16,7x32; auto")
-    add("--cases", default="", metavar="A-B", help="of all cases only these, counted from 1: 51-100, or 17")
-    add("--output", type=Path, metavar="DIR", help="where the failing case goes (build_output)")
-    add_tolerances(options)
+    add_run_options(options)
+    add_options_of(options, "sweep")
     add("--jobs", type=int, default=0, metavar="N", help="run so many cases at once (all processors)")
-    add("--json", type=Path, metavar="FILE", help="also write all cases as JSON; FILE.msgpack: as MessagePack")
     add_farm_options(options)
     return options
 

@@ -86,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
     add("--junit", type=Path, metavar="FILE", help="also write the answer as JUnit's XML")
     add("--annotate", default="", metavar="CI", help="github or gitlab: also write the findings as annotations")
     add_passed_on(options)  # --world and --devices are among them
-    add_chips(options, world=False)
+    add_chips(options)
     return options
 
 

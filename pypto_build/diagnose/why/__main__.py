@@ -11,26 +11,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.errors import require_torch
-from pypto_build.diagnose.console import add_beside, add_run_options, add_tolerances, command, tool_parser
+from pypto_build.diagnose.console import add_beside, add_options_of, add_run_options, command, tool_parser
 from pypto_build.diagnose.requests import run_tool_on_runs
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line's options."""
     options = tool_parser("why", __doc__)
-    add = options.add_argument
-    add_run_options(options, 600.0)
+    add_run_options(options)
     add_beside(options)
-    add("--seed", type=int, default=0, metavar="N", help="seed of inputs made up without data/in (0)")
-    add("--out", metavar="NAME", help="the output; the only one needs no name")
-    add("--at", default="", metavar="I,J", help="the element; of a range (I:J) the one that is most wrong")
-    add("--from", dest="source", default="", metavar="NAME", help="go forward instead: what is made of its elements")
-    add_tolerances(options, "what the element type's rounding explains")
-    add("--json", type=Path, metavar="FILE", help="also write the chain as JSON")
+    add_options_of(options, "why", TIMEOUT=600.0)
     return options
 
 
@@ -46,12 +39,12 @@ def main(options: argparse.Namespace) -> int:
     from pypto_build.diagnose.why.kept import lines_of
     from pypto_build.pto.torch.followed import line_on
 
-    if options.source and options.out:
+    if options.from_ and options.out:
         raise ArtifactError(
-            "", f"OUT={options.out} and FROM={options.source} exclude each other", "leave one of them out"
+            "", f"OUT={options.out} and FROM={options.from_} exclude each other", "leave one of them out"
         )
     top: msgspec.Struct
-    if options.source:
+    if options.from_:
         top = forward(options)
         lines = forward_lines(top)
     else:

@@ -307,9 +307,9 @@ def forward(options: argparse.Namespace) -> Forward:
     """Follow the chosen elements forward and return all that was made of them. Raises ArtifactError and RunFault."""
     launch, checked = _launched(options)
     names = [tensor.name for tensor in launch.binding.tensors]
-    if options.source not in names:
-        raise ArtifactError("", f"FROM={options.source} is not a tensor of the program", f"it has {', '.join(names)}")
-    number = names.index(options.source)
+    if options.from_ not in names:
+        raise ArtifactError("", f"FROM={options.from_} is not a tensor of the program", f"it has {', '.join(names)}")
+    number = names.index(options.from_)
     chosen = elements(options.at, launch.binding.tensors[number].shape)
     text = in_child(lambda: _forward_in_child(launch, checked, number, chosen), Progress(), options.timeout)
     return msgspec.json.decode(text, type=Forward)
