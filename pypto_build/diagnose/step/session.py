@@ -415,9 +415,9 @@ class Session:
 
     def goto(self, where: str) -> None:
         """`69`, `kernel.cpp:69` or `x.pto:12`; `#12`; `TADD#4`; `v17`, what writes it next. Raises ArtifactError."""
-        self.at = self._found(where.strip())
+        self.at = self._step_of(where.strip())
 
-    def _found(self, where: str) -> int:
+    def _step_of(self, where: str) -> int:
         steps = self.now.steps
         if where in ("first", "last"):
             return 0 if where == "first" else len(steps) - 1
@@ -453,7 +453,7 @@ class Session:
         if 1 <= count <= len(numbers):
             return numbers[count - 1]
         names = ", ".join(dict.fromkeys(step.name for step in self.now.steps))
-        hint = f"there are {len(numbers)}" if numbers else f"there are {names}"
+        hint = f"there {'is' if len(numbers) == 1 else 'are'} {len(numbers)}" if numbers else f"there are {names}"
         raise ArtifactError("", f"there is no {name}#{count}", hint)
 
     def _writer(self, name: str) -> int:

@@ -213,7 +213,10 @@ def run_blocks(members: Sequence[Member], slots: Sequence[Slot], blocks: int) ->
 
 
 def _run_group(members: Sequence[Member], slots: Sequence[Slot], numbers: Sequence[int], blocks: int) -> None:
-    """Run members that are generators in turns. Others run first if they push to pipes, else last."""
+    """Run members that are generators in turns.
+
+    Other members run before them if they push to pipes, else after them.
+    """
     namespace = members[0].body.unit.namespace
     if "_reset_pipes" in namespace:
         namespace["_reset_pipes"]()
@@ -264,7 +267,9 @@ def _start(member: Member, slots: Sequence[Slot], block: int, blocks: int) -> An
 
 
 def _pointer(unit: Unit, argument: TensorArgument) -> Any:
-    """Return a tensor in the form of the generated text. Results are cached, since the same memory recurs in loops."""
+    """Return a tensor as the object that generated PyTorch code takes. Results are cached, since the same memory
+    recurs in loops.
+    """
     key = argument[:4]
     pointer = unit.pointers.get(key)
     if pointer is None and "Pointer" in unit.namespace:
