@@ -34,6 +34,7 @@ class Reported:
     new: str
     at: str
     says: str
+    rules: str = ""
 
 
 REPORTED = {
@@ -52,6 +53,7 @@ REPORTED = {
         "(40, v4);\n  TASSIGN(v18",
         "TSTORE(v25, v18);",
         "the accumulator is read with the stride of all its rows",
+        "hazards/unwritten-output rules/erratum",
     ),
     "a view past the end": Reported(
         "_jit_row_blocks",
@@ -85,6 +87,8 @@ def test_hazards_say_it(case: str, tmp_path: Path) -> None:
     assert run.status == 2
     first = next(text for text in run.output.splitlines() if text.startswith(f"{reported.file}:{line}: error: "))
     assert reported.says in first
+    told = re.findall(r": error: .* \[(\w+/[\w-]+)\]$", run.output, re.MULTILINE)
+    assert told == (reported.rules.split() or told[:1])
 
 
 _SILU, _LANES = "_jit_gemm_silu", "_jit_gemm_silu_lanes"
