@@ -48,8 +48,8 @@ _COLOURS: tuple[tuple[str, str], ...] = (
     (r"^([A-Z][\w ,]*:)(?: |$)", _BOLD),
 )
 
-# Lines with a command or with code, which are copied in one piece.
-_TO_COPY = r"\b(?:why|next|again|anew|elsewhere): |^ +edit |(?:^|: )(?:scons|pypto-build) "
+# Lines with a command, which is copied in one piece.
+_TO_COPY = r"\b(?:why|next|again|anew|elsewhere): |(?:^|: )(?:scons|pypto-build) "
 
 #: Mark before each line that an artifact's code printed.
 MARK = "| "
