@@ -85,8 +85,8 @@ def test_hazards_say_it(case: str, tmp_path: Path) -> None:
     lines = (project.artifact / reported.file).read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if text.strip() == reported.at)
     assert run.status == 2
-    first = next(text for text in run.output.splitlines() if text.startswith(f"{reported.file}:{line}: error: "))
-    assert reported.says in first
+    at_line = [text for text in run.output.splitlines() if text.startswith(f"{reported.file}:{line}: error: ")]
+    assert [text for text in at_line if reported.says in text], run.output
     told = re.findall(r": error: .* \[(\w+/[\w-]+)\]$", run.output, re.MULTILINE)
     assert told == (reported.rules.split() or told[:1])
 
