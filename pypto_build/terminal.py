@@ -48,6 +48,9 @@ _COLOURS: tuple[tuple[str, str], ...] = (
     (r"^([A-Z][\w ,]*:)(?: |$)", _BOLD),
 )
 
+# Lines with a command, which is copied in one piece.
+_TO_COPY = r"\b(?:why|next|again|anew|elsewhere): |(?:^|: )(?:scons|pypto-build) "
+
 #: Mark before each line that an artifact's code printed.
 MARK = "| "
 # Control characters, which move a terminal's cursor or change its display; invisible letters; bytes that are no text.
@@ -210,7 +213,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def _wrapped(line: str, width: int) -> str:
     """Return a line that is broken between words to fit; what follows is indented."""
-    if len(line.rstrip("\n")) <= width or "\x1b" in line:
+    if len(line.rstrip("\n")) <= width or "\x1b" in line or re.search(_TO_COPY, line):
         return line
     import textwrap  # few lines are that long
 

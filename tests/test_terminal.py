@@ -175,12 +175,13 @@ def _on_a_terminal(program: str, quiet: float = 0.05, columns: int = 0) -> str:
 def test_words_are_whole_at_any_width() -> None:
     """On a terminal; text that goes elsewhere keeps its lines."""
     words = "error: every kernel agrees with its module, yet 4079 elements of 'o' differ-from the golden of build/a/b"
-    program = f"""terminal.say("    {words}", "short", " " * 3 + "x" * 99)"""
+    command = f"[RUN] why: pypto-build triage {'a_long_name ' * 6}end"
+    program = f"""terminal.say("    {words}", "{command}", " " * 3 + "x" * 99)"""
     shown = _on_a_terminal(program, columns=60)
     assert shown.splitlines() == [
         "    error: every kernel agrees with its module, yet 4079",
         "        elements of 'o' differ-from the golden of build/a/b",
-        "short",
+        command,
         "   " + "x" * 99,
     ]
     piped = subprocess.run(

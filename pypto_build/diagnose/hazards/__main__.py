@@ -90,7 +90,7 @@ def main(options: argparse.Namespace) -> int:
     if verdict.status in ("usage_error", "build_error", "golden_error") and verdict.error:
         print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)
         return verdict.exit_status
-    from pypto_build.diagnose.hazards.analysis import analyse
+    from pypto_build.diagnose.hazards.analysis import analyse, has_errors
     from pypto_build.diagnose.hazards.faults import fault_finding
     from pypto_build.diagnose.hazards.record import read_record
 
@@ -105,7 +105,7 @@ def main(options: argparse.Namespace) -> int:
             right = {output.name for output in verdict.outputs if output.status == "pass"}
             arch = options.platform.removesuffix("sim")
             findings = analyse(artifact, record, declared, wrong=wrong, right=right, arch=arch)
-    if verdict.error and not any(finding.level == "error" for finding in findings):
+    if verdict.error and not has_errors(findings):
         ended = fault_finding(artifact, verdict)
         status = deliver(
             "hazards", options.artifact, [*findings, *([ended] if ended else [])], options, options.build_dir

@@ -529,13 +529,18 @@ def analyse(
     ]
     if of_chip:
         return findings
-    if record.document.complete and not any(finding.level == "error" for finding in findings):
+    if record.document.complete and not has_errors(findings):
         findings += output_findings(context, right)
-    if wrong and not any(finding.level == "error" for finding in findings):  # else likely a consequence
+    if wrong and not has_errors(findings):  # else likely a consequence
         findings += unwritten_findings(context, wrong)
     if record.document.complete:
         findings += [*untouched_findings(context), *wasted_findings(context, order, pairs)]
     return findings
+
+
+def has_errors(findings: Iterable[Finding]) -> bool:
+    """Return whether there are errors of which others may be a consequence here; a device rule matters on a device."""
+    return any(finding.level == "error" and not finding.rule.startswith("rules/") for finding in findings)
 
 
 def declared_findings(artifact: Artifact) -> Iterator[Finding]:

@@ -19,12 +19,16 @@ from pypto_build.facts.accesses import READ, WRITE
 
 # Findings on rules of the device that kernels break, by their text or by the operands of a run.
 
+#: Kinds of rules of which the checked run itself says more.
+_OF_THE_RUN = ("flag", "pipe", "capacity")
+
 
 def rule_findings(context: Context, arch: str) -> Iterator[Finding]:
     """Yield one finding for each call and rule that it breaks, with the first operands that did."""
     artifact, document = context.artifact, context.record.document
     rules = RunRules({kernel.func_id: kernel.source for kernel in artifact.kernels}, artifact.root, arch)
-    for one in (*rules.broken_by_text(), *rules.broken(document.sites, document.executed)):
+    by_text = (one for one in rules.broken_by_text() if one.rule not in _OF_THE_RUN)
+    for one in (*by_text, *rules.broken(document.sites, document.executed)):
         hint = "keep the rule: docs/lookup/device-rules.md"
         yield Finding(f"rules/{one.rule}", one.message, one.path, one.line, hint=hint)
 
