@@ -39,7 +39,7 @@ _LINES = 200
 # No tools: they need a terminal, or are about the installation.
 _NO_TOOLS = ("debug", "gc", "fetch")
 # No arguments: what a tool works on has a name of its own, results are asked for by the server, and a call ends.
-_NO_ARGUMENTS = ("JIT", "PROGRAM", "SCENE", "JSON", "WATCH")
+_NO_ARGUMENTS = ("JIT", "PROGRAM", "SCENE", "JSON", "SARIF", "JUNIT", "HTML", "WATCH")
 # Tools that write files of the user's whatever their arguments are; others do it with WRITE=1 at most.
 _WRITES = ("compile", "install")
 _OF_SCONS = ("test", "query")

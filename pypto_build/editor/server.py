@@ -19,7 +19,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from pypto_build import terminal
 from pypto_build.editor.documents import Document, JsonRpcInvalidParams, PtoServer, path_of, range_of, types
 from pypto_build.editor.questions import answer_questions
 from pypto_build.editor.symbols import RenameError, Span, renamed, value_of
@@ -333,7 +332,8 @@ class _OneLine(logging.Formatter):
         """Return what was tried, and the exception."""
         text = record.getMessage().partition("\n")[0]
         error = record.exc_info and record.exc_info[1]
-        return terminal.escaped(f"pypto-build lsp: {text}{f': {error!r}' if error else ''}")
+        text = f"pypto-build lsp: {text}{f': {error!r}' if error else ''}"
+        return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -174,9 +174,12 @@ def open_remote(url: str) -> Remote:
     No request is sent yet.
 
     Raises:
-        RemoteError: the address has another scheme, or its library is not installed.
+        RemoteError: it is no address or one with another scheme, or its library is not installed.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # whose text may have the password
+        raise RemoteError("is no address; write it as http://HOST[:PORT]/PATH") from None
     match parts.scheme:
         case "http" | "https":
             if not parts.hostname or not _has_port(parts):

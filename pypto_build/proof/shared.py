@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -207,10 +208,10 @@ class SharedStore(Store):
 
 
 def without_password(url: str) -> str:
-    """Return an address as it may be shown."""
-    scheme, slashes, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://…@{host.rpartition('@')[2]}{slash}{path}" if slashes and "@" in host else url
+    """Return an address as it may be shown, also one that is mistyped."""
+    scheme = re.match(r"[\w+.-]+:/*", url)
+    _, at, host = url.rpartition("@")
+    return f"{scheme[0]}…@{host}" if scheme and at else url
 
 
 def send(store: Store, remote: Remote) -> int:

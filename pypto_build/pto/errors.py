@@ -9,10 +9,12 @@ _LONGEST = 2000
 
 
 def printable(text: str) -> str:
-    """The text with the bytes of a file that are not UTF-8 spelt out; of a very long one beginning and end."""
+    """Return the text with bytes that are not UTF-8, and what a terminal obeys, spelt out; of a very long one beginning
+    and end.
+    """
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 class DeviceRule(str):

@@ -174,8 +174,8 @@ changes nothing, and after one that does.
 - The files of an artifact are known when it has been made. Its kernels and tests are declared then, in the same run. `-n` shows
   what is known before.
 - Contents decide, not times. `Decider` is for other builders. Name the files that such a builder makes: SCons sees no change
-  behind a directory that is a target. `Install` of a directory that a rule makes copies it in every run. `Zip`, `Tar` and
-  `Command` act on a change.
+  behind a directory that is a target, so no rule takes one for an artifact or its data. `Install` of a directory that a rule
+  makes copies it in every run. `Zip`, `Tar` and `Command` act on a change.
 - `-c` removes what was built, and artifacts of programs. `-c NAME` removes what that target is made from, and nothing that
   only others need. It keeps what `NoClean` names, and files that you edited.
 - A list of platforms or tolerances declares a test for each: `NAME.a5sim`, `NAME.rtol-0.001`, and `NAME` for all.

@@ -14,6 +14,7 @@ from pypto_build import terminal
 from pypto_build.proof.eviction import Entry, excess, remove
 from pypto_build.proof.remote import DirectoryStore, RemoteError, open_remote
 from pypto_build.proof.shared import without_password
+from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.disk import Use, cached, others, outputs
 from pypto_build.rules.machinery.cleaning import clean_output
 from pypto_build.rules.machinery.locks import release_output, try_lock
@@ -32,10 +33,15 @@ def declare_gc(env: Environment) -> None:
     env.AlwaysBuild(env.Alias("gc", [], Action(_collect, None)))
 
 
-def _collect(target: Nodes, source: Nodes, env: Environment) -> None:
+def _collect(target: Nodes, source: Nodes, env: Environment) -> int:
     if not workspace_of(env).options["STORE_REMOTE"]:
         _collect_builds(workspace_of(env))
-    _collect_store(workspace_of(env))
+    try:
+        _collect_store(workspace_of(env))
+    except OptionError as error:
+        terminal.complain(f"scons: *** {error}")
+        return EXIT_STATUS["usage_error"]
+    return 0
 
 
 def _collect_builds(workspace: Workspace) -> None:

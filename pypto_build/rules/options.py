@@ -11,6 +11,7 @@ from typing import Any
 
 from pypto_build.facts.options import OPTIONS
 from pypto_build.facts.run_options import RUN_OPTIONS, ValueKind
+from pypto_build.terminal import escaped
 
 
 class OptionError(Exception):
@@ -51,15 +52,15 @@ def parse_options(arguments: Mapping[str, str]) -> Options:
     """
     values = {option.name: option.default for option in OPTIONS.values()}
     for name, text in arguments.items():
-        option = OPTIONS.get(name)
+        option, shown = OPTIONS.get(name), escaped(f"{name}={text}").replace("\n", r"\n")
         if option is None:
             near = difflib.get_close_matches(name.upper(), OPTIONS, n=1, cutoff=0.6)
             way_out = f"did you mean {near[0]}=?" if near else "'scons' alone lists the options"
-            raise OptionError(f"{name}={text}: no such option; {way_out}")
+            raise OptionError(f"{shown}: no such option; {way_out}")
         if "," in text and not text.strip(" ,"):
-            raise OptionError(f"{name}={text}: names nothing; write names with commas between them, or leave it out")
+            raise OptionError(f"{shown}: names nothing; write names with commas between them, or leave it out")
         if (value := _parse(option.kind, text)) is None:
-            raise OptionError(f"{name}={text}: is not {option.kind.what}; {name}: {option.doc.removeprefix('1: ')}")
+            raise OptionError(f"{shown}: is not {option.kind.what}; {name}: {option.doc.removeprefix('1: ')}")
         values[name] = value
     return Options(values)
 

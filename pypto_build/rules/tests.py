@@ -130,6 +130,10 @@ def _check_suite(target: Nodes, source: Nodes, env: Environment) -> int:
     if unknown:
         terminal.complain(f"scons: *** TestSuite: {suite.name}: there is no test {unknown[0]}")
         return EXIT_STATUS["usage_error"]
+    if not suite.tests:
+        what = f"no test has one of its tags ({', '.join(sorted(suite.tags))}); {_all_tags(replays)}"
+        terminal.complain(f"scons: *** TestSuite: {suite.name}: {what}")
+        return EXIT_STATUS["usage_error"]
     return _check_all(target, source, env)
 
 
@@ -300,12 +304,16 @@ def _check_tags(target: Nodes, source: Nodes, env: Environment) -> int:
     """Raise for TAGS= that choose no test."""
     replays: Replays = env["PYPTO_REPLAYS"]
     text = workspace_of(env).options["TAGS"]
-    all_tags = set().union(*replays.tags.values())
-    if all_tags & set(text.split(",")):
+    if set().union(*replays.tags.values()) & set(text.split(",")):
         return 0
-    there_are = f"there are: {', '.join(sorted(all_tags))}" if all_tags else "no test has tags"
-    terminal.complain(f"scons: *** TAGS={text}: no test has one of these; {there_are}")
+    terminal.complain(f"scons: *** TAGS={text}: no test has one of these; {_all_tags(replays)}")
     return EXIT_STATUS["usage_error"]
+
+
+def _all_tags(replays: Replays) -> str:
+    """Return the part of a message that lists the tags of all tests."""
+    tags = sorted(set().union(*replays.tags.values()))
+    return f"there are: {', '.join(tags)}" if tags else "no test has tags"
 
 
 def _check_names(target: Nodes, source: Nodes, env: Environment) -> int:

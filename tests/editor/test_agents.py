@@ -142,6 +142,8 @@ def test_every_verb_is_a_tool_with_its_options() -> None:
     assert by_name["hang"].input_schema["required"] == []
     writing = {name for name, tool in by_name.items() if not tool.annotations or not tool.annotations.read_only_hint}
     assert writing == {"compile", "install", "splice"}
+    files = {"JSON", "SARIF", "JUNIT", "HTML"}  # a tool that only reads would write what these name
+    assert all(files.isdisjoint(tool.input_schema["properties"]) for tool in by_name.values())
 
 
 def test_arguments_are_words_of_a_command_line(tmp_path: Path) -> None:

@@ -173,6 +173,12 @@ def test_message_is_one_line_and_quotes_little() -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_message_holds_nothing_that_a_terminal_obeys() -> None:
+    with pytest.raises(PtoError) as raised:
+        parse(module("") + "\x1b]0;title\x07", "f")
+    assert str(raised.value).endswith("expected the end of the file, found '\\x1b'")
+
+
 def test_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(PtoError) as raised:
         parse_file(tmp_path / "none.pto")

@@ -42,6 +42,11 @@ CASES = {
         "RTOL=small: is not a finite number that is 0 or more; "
         "RTOL: the relative tolerance (default: the artifact's, else 1e-5)",
     ),
+    "a line of its own": (
+        ["JIT=_jit_chain", "RTOL=1\n[RUN] PASS (0.05s)"],
+        "RTOL=1\\n[RUN] PASS (0.05s): is not a finite number that is 0 or more; "
+        "RTOL: the relative tolerance (default: the artifact's, else 1e-5)",
+    ),
     "negative tolerance": (
         ["JIT=_jit_chain", "ATOL=-1"],
         "ATOL=-1: is not a finite number that is 0 or more; "

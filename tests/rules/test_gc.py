@@ -62,6 +62,20 @@ def test_builds_whose_artifact_is_gone(built: Project) -> None:
     assert _gc(built)[-1] == "[build] nothing has to go"
 
 
+_ADDRESSES = {
+    "redis://me:secret@host/0": "redis://…@host/0: a server keeps its size by its own settings; gc is for directories",
+    "http://me:secret@[::1/x": "http://…@[::1/x: is no address; write it as http://HOST[:PORT]/PATH",
+    "http:/me:secret@host": "http:/…@host: names no host; write it as http://HOST[:PORT]/PATH",
+}
+
+
+@pytest.mark.parametrize("address", _ADDRESSES)
+def test_a_store_that_is_no_directory_is_one_line_without_its_password(project: Project, address: str) -> None:
+    run = project.quiet("gc", f"STORE_REMOTE={address}")
+    error = f"scons: *** STORE_REMOTE={_ADDRESSES[address]}\n"
+    assert (run.status, run.output.replace("scons: *** [gc] Error 2\n", "")) == (2, error)
+
+
 def test_what_was_not_used_for_days(built: Project) -> None:
     pack = built.root / "build/packs/0123/file"
     pack.parent.mkdir(parents=True)

@@ -185,6 +185,7 @@ def test_declared_tests_leave_other_targets_alone(project: Project) -> None:
         "env.ReplayTest(name='chain', artifact='build_output/_jit_chain', rtol=1, atol=100)\n"
         "env.ReplayTest(name='gone', artifact='build_output/_jit_gone', tags=['slow'])\n"
         "env.ReplayTest(name='twin', artifact='build_output/_jit_chain', tags=['twice'])\n"
+        "env.TestSuite(name='none', tags=['quick'])\n"
         "Default('chain')\n",
     )
     run = project.replay("RTOL=0", "ATOL=0")
@@ -202,6 +203,9 @@ def test_declared_tests_leave_other_targets_alone(project: Project) -> None:
     run = project.scons("test", "TAGS=quick")
     assert (run.status, run.actions) == (2, [])
     assert "scons: *** TAGS=quick: no test has one of these; there are: slow, twice\n" in run.output
+    run = project.scons("none")
+    assert (run.status, run.actions) == (2, [])
+    assert "*** TestSuite: none: no test has one of its tags (quick); there are: slow, twice\n" in run.output
     project.write("chain.py", "")
     run = project.scons("compile", "PROGRAM=chain.py")
     assert "chain.py: defines no program; decorate the orchestration function with @pl.jit" in run.output

@@ -289,6 +289,24 @@ def test_a_directory_of_headers_that_a_builder_makes_whole(project: Project, tar
     assert ran(project.scons("l", "k")) == []
 
 
+@pytest.mark.parametrize(
+    "made",
+    ["Install('made', '_jit_x')", "Command('made/_jit_x', 'x.in', '')", "Command(Dir('made/_jit_x'), 'x.in', '')"],
+)
+@pytest.mark.parametrize("attribute", ["artifact", "data", "golden"])
+def test_a_directory_that_a_builder_makes_whole_would_stay_as_it_is(
+    project: Project, made: str, attribute: str
+) -> None:
+    """SCons compares such a target with nothing, so a test of it would be cached after every edit."""
+    project.write("_jit_x/kernel_config.py", "")
+    others = "" if attribute == "artifact" else f"artifact='{_ART}', "
+    script(project, f"env.ReplayTest(name='t', {others}{attribute}=env.{made})\n")
+    run = project.quiet("t")
+    what = "'made/_jit_x' is a directory that a builder makes, and SCons makes none again after an edit"
+    message = f"ReplayTest: {attribute}: {what}; name its files as the builder's targets"
+    assert (run.status, run.output) == (2, f"scons: *** {message}\n")
+
+
 def test_commands_of_users_run_in_a_shell(project: Project) -> None:
     """An alias of what they make is up to date then."""
     script(project, "env.Alias('a', env.Command('a.txt', [], 'printf \"%s\" \"one two\" | tr a-z A-Z > $TARGET'))\n")

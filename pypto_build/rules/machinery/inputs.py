@@ -127,7 +127,11 @@ def as_node(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> N
         nodes = _common_directory(env, nodes)
     if len(nodes) != 1:
         raise RuleError(f"{where}: {len(nodes)} nodes where one {kind.value} is expected; it is {doc}")
-    return _checked(env, nodes[0], kind, where, doc)
+    node = _checked(env, nodes[0], kind, where, doc)
+    if kind.is_directory and has_rule(node) and not getattr(node.attributes, MADE_BY_US, False):
+        what = f"'{node}' is a directory that a builder makes, and SCons makes none again after an edit"
+        raise RuleError(f"{where}: {what}; name its files as the builder's targets")
+    return node
 
 
 def as_nodes(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> tuple[Node, ...]:
