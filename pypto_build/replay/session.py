@@ -243,7 +243,7 @@ class _Session:
         if not is_reference(request.data):
             return request.data
         require_torch("DATA=reference")
-        from pypto_build.replay.reference.goldens import make_goldens
+        from pypto_build.replay.reference.launch import make_goldens
 
         with self._log.stage("compute golden"):
             require_files([request.embedded])

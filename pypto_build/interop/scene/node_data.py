@@ -31,7 +31,7 @@ from pypto_build.artifact.manifest import way_to
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.scenes import ARGUMENTS_NAME, PROGRAMS_DIR, SCALARS_DIR, file_name
-from pypto_build.interop.scene.arguments import TaskArgsBuilder
+from pypto_build.interop.scene.arguments import TaskArgsBuilder, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.case import CallableNamespace, config_of, program_of
 from pypto_build.interop.scene.data import (
     JUDGED_GOLDEN,
@@ -47,7 +47,6 @@ from pypto_build.interop.scene.data import (
 )
 from pypto_build.interop.scene.faults import why
 from pypto_build.interop.scene.loading import load_file, scene_classes
-from pypto_build.interop.scene.memory import Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.node import meta_of
 from pypto_build.interop.scene.recorder import MappedArgs, Recorder
 from pypto_build.interop.scene.worker import ChipCallable, artifact_of
