@@ -72,7 +72,7 @@ def test_the_reference_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     computed: list[Path] = []
     make = launch.make_goldens
 
-    def counted(request: Any) -> Path:
+    def counted(request: Request) -> Path:
         computed.append(request.artifact_dir)
         return make(request)
 
