@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,38 +11,15 @@ from pypto_build.artifact.errors import ArtifactError, require_torch
 from pypto_build.artifact.interface import Interface, KernelInterface
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding
-from pypto_build.replay.child import Job, serve, tensor_buffers
+from pypto_build.replay.child import Job, tensor_buffers
 from pypto_build.replay.loading import KernelBinary
 from pypto_build.replay.request import Request
-from pypto_build.replay.worker import Worker, default_memory_bytes
+from pypto_build.replay.worker import Worker, bounds_of
 
 
 def open_embedded(request: Request, interface: Interface, binding: Binding, arena: Arena) -> Worker:
     """Start the embedded runtime in a process of its own, and return its worker."""
-    return start_worker(request, job_of(request, interface, binding), binding, arena)
-
-
-def start_worker(
-    request: Request,
-    job: Job,
-    binding: Binding,
-    arena: Arena,
-    keeps: bool = True,
-    body: Callable[..., None] = serve,
-) -> Worker:
-    """Start a process that executes `body` for a job. With `keeps`, events recorded before a fault are written to
-    disk."""
-    memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
-    rounds = request.rounds + request.warms_up
-    return Worker(
-        job,
-        tensor_buffers(binding, arena),
-        timeout_s=request.timeout_s,
-        rounds=rounds,
-        memory_bytes=memory,
-        keeps=keeps,
-        body=body,
-    )
+    return Worker(job_of(request, interface, binding), tensor_buffers(binding, arena), bounds_of(request))
 
 
 def job_of(request: Request, interface: Interface, binding: Binding | None = None) -> Job:

@@ -14,8 +14,7 @@ from pypto_build.artifact.outputs import actual_place
 from pypto_build.facts.faults import Escaped, FaultKind, Nearness
 from pypto_build.facts.faults import Status as FaultStatus
 from pypto_build.replay.verdict import ErrorInfo, Status
-from pypto_build.runtime.faults import FaultRecord, code_of, hint_of, message_of, status_of
-from pypto_build.runtime.printable import printable
+from pypto_build.runtime.faults import FaultRecord, code_of, hint_of, message_of, printable, status_of
 
 if TYPE_CHECKING:
     from pypto_build.runtime.report import Crash, Frame, Report

@@ -16,8 +16,7 @@ from pypto_build.facts import layouts
 from pypto_build.facts.comparisons import COMPARISONS
 from pypto_build.facts.layouts import FlightEvent
 from pypto_build.replay.verdict import ErrorInfo
-from pypto_build.runtime.faults import FaultRecord, is_known
-from pypto_build.runtime.printable import printable
+from pypto_build.runtime.faults import FaultRecord, is_known, printable
 
 # Reads the flight recorder: the last events of the orchestration and of every core of a run.
 # The runtime writes them while it runs, into shared memory given as option ``flight``. `facts/layouts.py` defines

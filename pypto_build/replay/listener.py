@@ -20,8 +20,7 @@ from pypto_build import terminal
 from pypto_build.replay.child import Reply
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.verdict import ErrorInfo
-from pypto_build.runtime.faults import is_known
-from pypto_build.runtime.printable import printable
+from pypto_build.runtime.faults import is_known, printable
 
 _TAIL_BYTES = 8192
 _PIECE = 1 << 16

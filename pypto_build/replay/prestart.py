@@ -17,12 +17,12 @@ from pypto_build.artifact.snapshot import is_reference, snapshot
 from pypto_build.facts.run_options import EMBEDDED
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, bind, lent
-from pypto_build.replay.child import serve
-from pypto_build.replay.embedded import job_of, require_files, start_worker
+from pypto_build.replay.child import serve, tensor_buffers
+from pypto_build.replay.embedded import job_of, require_files
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.loading import Files, Libraries, load_embedded
 from pypto_build.replay.request import Request
-from pypto_build.replay.worker import Worker, default_memory_bytes
+from pypto_build.replay.worker import Worker, bounds_of, default_memory_bytes
 from pypto_build.trace import span
 
 # A run whose tensors need more than 1/_SHARE of memory is not started ahead: another run may need that memory first.
@@ -94,7 +94,7 @@ def _start(request: Request, libraries: Libraries | None) -> Ahead | None:
     if libraries is None or not libraries.is_for(module, job):
         libraries = Libraries(module, job)
     files = Files(module, map(str, job.binaries))
-    worker = start_worker(request, job, binding, arena, body=partial(serve, ahead=libraries))
+    worker = Worker(job, tensor_buffers(binding, arena), bounds_of(request), partial(serve, ahead=libraries))
     if sum(tensor.nbytes for tensor in binding.tensors) * _SHARE <= default_memory_bytes():
         for index, tensor in enumerate(binding.tensors):
             if tensor.initial is not None:

@@ -26,8 +26,8 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import ALL_OUTPUTS, EMBEDDED, FAST, RULES_ERROR, RULES_OFF, TORCH
 from pypto_build.replay.arena import Arena, Overrun
 from pypto_build.replay.binding import Binding, bind, lent, with_goldens
-from pypto_build.replay.child import Reply
-from pypto_build.replay.embedded import job_of, open_embedded, require_files, start_worker
+from pypto_build.replay.child import Reply, tensor_buffers
+from pypto_build.replay.embedded import job_of, open_embedded, require_files
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.loading import load_embedded
 from pypto_build.replay.quick import judged_outputs, quick_check
@@ -37,6 +37,7 @@ from pypto_build.replay.results import hide
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.tolerances import compared_outputs, tolerances
 from pypto_build.replay.verdict import ErrorInfo, Verdict, rule_lines, write_verdict
+from pypto_build.replay.worker import Worker, bounds_of
 from pypto_build.trace import span
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ class _Session:
         if not is_reference(request.data):
             return request.data
         require_torch("DATA=reference")
-        from pypto_build.replay.reference.goldens import make_goldens
+        from pypto_build.replay.reference.launch import make_goldens
 
         with self._log.stage("compute golden"):
             require_files([request.embedded])
@@ -369,7 +370,8 @@ class _Session:
     ) -> None:
         """Run once more without leaving records. Raises `RunFault`."""
         again = replace(self._request, options=options, rounds=1)
-        with start_worker(again, job_of(again, interface, binding), binding, arena, keeps=False) as worker:
+        job, bounds = job_of(again, interface, binding), replace(bounds_of(again), keeps=False)
+        with Worker(job, tensor_buffers(binding, arena), bounds) as worker:
             for index, tensor in enumerate(binding.tensors):
                 arena.fill(index, tensor.initial)
             worker.start_round()

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,6 +33,7 @@ from pypto_build.replay.faults import (
 )
 from pypto_build.replay.listener import Listener, no_reply, read_reply
 from pypto_build.replay.loading import LoadingNote, load_embedded
+from pypto_build.replay.request import Request
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.trace import be_child
@@ -211,6 +212,23 @@ def default_memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds of a child: seconds of each round, the number of rounds, bytes of memory. With `keeps`, events before a
+    fault are written to disk."""
+
+    timeout_s: float
+    rounds: int = 1
+    memory_bytes: int = field(default_factory=default_memory_bytes)
+    keeps: bool = True
+
+
+def bounds_of(request: Request) -> Bounds:
+    """Return the bounds that a request sets."""
+    memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
+    return Bounds(request.timeout_s, request.rounds + request.warms_up, memory)
+
+
 class AnyJob(Protocol):
     """The part of a child's job that the parent uses."""
 
@@ -229,34 +247,27 @@ class AnyJob(Protocol):
 class Worker:
     """A forked child that executes rounds. As a context manager, it ends the child and its processes on exit.
 
-    `timeout_s` bounds each round; the first round includes loading the compiled files, but not loading PyTorch. After
-    the last of `rounds` the child has ended, so the tensors no longer change. The child is not trusted: its messages
-    may explain an error or end it sooner. They never extend its time or make a run pass. With `keeps`, events before a
-    fault are written to disk.
+    The first round includes loading the compiled files, but not loading PyTorch. After the last round the child has
+    ended, so the tensors no longer change. The child is not trusted: its messages may explain an error or end it
+    sooner. They never extend its time or make a run pass. `ranks` is the number of processes that the child starts.
     """
 
     def __init__(
         self,
         job: AnyJob,
         tensors: list[TensorBuffer],
-        *,
-        timeout_s: float,
-        rounds: int,
-        memory_bytes: int,
+        bounds: Bounds,
         body: Callable[..., None] = serve,
-        reports: int = 1,
-        flights: int = 1,
-        keeps: bool = True,
+        ranks: int = 0,
     ) -> None:
-        self._keeps = keeps
-        self._job, self._tensors = job, tensors
-        self._timeout_s, self._rounds, self._memory_bytes = timeout_s, rounds, memory_bytes
+        self._job, self._tensors, self._keeps = job, tensors, bounds.keeps
+        self._timeout_s, self._rounds, self._memory_bytes = bounds.timeout_s, bounds.rounds, bounds.memory_bytes
         self.round_s = 0.0
         self._binaries = frozenset(map(str, job.binaries))
         self._body = body
         self._sizes = [math.prod(shape) for _, shape, *_ in tensors]
-        self._report = mmap.mmap(-1, REPORT_BYTES * reports)
-        self._flight = mmap.mmap(-1, FLIGHT_BYTES * flights, mmap.MAP_SHARED | getattr(mmap, "MAP_NORESERVE", 0))
+        self._report = mmap.mmap(-1, REPORT_BYTES * (ranks + 2 if ranks else 1))
+        self._flight = mmap.mmap(-1, FLIGHT_BYTES * (ranks or 1), mmap.MAP_SHARED | getattr(mmap, "MAP_NORESERVE", 0))
         self._loads = job.reference is not None
         self._status: int | None = None
         self._peak_bytes = 0

@@ -227,3 +227,18 @@ _DERIVED: dict[str, Callable[[FaultRecord], str]] = {
 def derived_names() -> frozenset[str]:
     """Return the names in templates that are derived from several fields."""
     return frozenset(_DERIVED)
+
+
+LONGEST = 8192
+
+
+def printable(text: str) -> str:
+    """The text on one line, no longer than a message, with nothing in it that a terminal would obey."""
+    kept = "".join(map(_shown, text[:LONGEST]))
+    return kept if len(text) <= LONGEST else f"{kept}..."
+
+
+def _shown(letter: str) -> str:
+    if letter.isprintable():
+        return letter
+    return " " if letter.isspace() else "\ufffd"

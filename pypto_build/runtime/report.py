@@ -22,8 +22,7 @@ import msgspec
 from pypto_build.facts import layouts
 from pypto_build.facts.faults import Escaped, Nearness
 from pypto_build.facts.places import HEADERS, INSTRUCTIONS
-from pypto_build.runtime.faults import FaultRecord, decode, is_known
-from pypto_build.runtime.printable import printable
+from pypto_build.runtime.faults import FaultRecord, decode, is_known, printable
 from pypto_build.runtime.waits import ADDRESS_TEXTS, Occupancy, occupancy_line
 
 Kind = TypeVar("Kind", bound=IntEnum)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from pypto_build.diagnose.findings import read_report
 from pypto_build.diagnose.flaky.__main__ import flipping_swap, main, random_order
 from pypto_build.diagnose.triage.experiments import Orders, try_orders
 from pypto_build.replay import Request
-from pypto_build.replay.reference import goldens
+from pypto_build.replay.reference import launch
 from tests.diagnose.checked import copy_example
 from tests.diagnose.corpus import Bug
 from tests.diagnose.corpus.flaky import BUGS
@@ -71,13 +70,13 @@ def test_the_reference_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     artifact, out = copy_example("_jit_vector_dag", tmp_path), tmp_path / "out"
     build_artifact(artifact, out)
     computed: list[Path] = []
-    make = goldens.make_goldens
+    make = launch.make_goldens
 
-    def counted(request: Any) -> Path:
+    def counted(request: Request) -> Path:
         computed.append(request.artifact_dir)
         return make(request)
 
-    monkeypatch.setattr(goldens, "make_goldens", counted)
+    monkeypatch.setattr(launch, "make_goldens", counted)
     words = [str(artifact), "--build-dir", str(out), "--embedded", str(embedded_module()), "--rounds", "2"]
     assert main([*words, "--data", "reference"]) == 0
     assert len(computed) == 1

@@ -287,7 +287,7 @@ def test_host_callables_run_between_dispatches(tmp_path: Path) -> None:
 
 
 def test_a_driver_copies_host_tensors() -> None:
-    from pypto_build.replay.chips.tensors import stand_in_torch
+    from pypto_build.replay.chips.memory import stand_in_torch
 
     torch = stand_in_torch()
     one, other = torch.zeros(3, 4, dtype=torch.int32), torch.zeros((4,), dtype=torch.int32)

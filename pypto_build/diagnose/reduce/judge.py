@@ -34,7 +34,7 @@ from pypto_build.replay.loading import KernelBinary
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.values import STORAGE, decode, is_float
 from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo
-from pypto_build.replay.worker import Worker, default_memory_bytes
+from pypto_build.replay.worker import Bounds, Worker
 from pypto_build.toolchain.python import own_tool
 
 # The search: candidates in order, several compiled at once, the first that still fails in the same way is kept.
@@ -385,7 +385,7 @@ def contents_after(job: Job, arguments: Sequence[Passed], timeout_s: float) -> l
     for start, stop in arena.zones():  # who reads beyond a tensor reads no numbers
         arena.memory[start:stop] = _NO_NUMBERS * (stop - start)
     buffers = tensor_buffers(binding, arena)
-    with Worker(job, buffers, timeout_s=timeout_s, rounds=1, memory_bytes=default_memory_bytes()) as worker:
+    with Worker(job, buffers, Bounds(timeout_s)) as worker:
         worker.start_round()
         reply = worker.finish_round()
     beyond = any(bytes(arena.memory[a:b]).strip(_NO_NUMBERS) for a, b in arena.zones())

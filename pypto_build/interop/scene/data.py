@@ -138,20 +138,17 @@ def make_data(file: Path, class_name: str, case_name: str, options: argparse.Nam
         write_scalar(output / "in" / f"{spec.name}.pt", spec.name, spec.value)
     arguments = arguments_of(names, [spec.name for spec in scalars])
     if not options.skip_golden:
-        outputs = {int(number) for number in options.outputs.split(",") if number}
-        _write_golden(scene, args, params, output, outputs, options.judged)
+        _write_golden(args, expected_of(scene, args, params), options)
     write_bytes(output / ARGUMENTS_NAME, msgspec.json.encode(arguments) + b"\n")
 
 
-def _write_golden(
-    scene: Any, args: TaskArgsBuilder, params: Any, output: Path, outputs: set[int], judged: bool
-) -> None:
-    directory = output / (JUDGED_GOLDEN if judged else "out")
-    expected = expected_of(scene, args, params)
+def _write_golden(args: TaskArgsBuilder, expected: TaskArgsBuilder, options: argparse.Namespace) -> None:
+    directory = options.output / (JUDGED_GOLDEN if options.judged else "out")
+    outputs = options.outputs.split(",")
     for index, name in enumerate(args.tensor_names()):
-        if index in outputs:
+        if str(index) in outputs:
             golden = getattr(expected, name)
-            golden = golden.contiguous() if judged else like_argument(getattr(args, name), name, golden)
+            golden = golden.contiguous() if options.judged else like_argument(getattr(args, name), name, golden)
             write_tensor(directory / f"{name}.pt", name, golden)
 
 

@@ -31,7 +31,7 @@ from pypto_build.artifact.manifest import way_to
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.scenes import ARGUMENTS_NAME, PROGRAMS_DIR, SCALARS_DIR, file_name
-from pypto_build.interop.scene.arguments import TaskArgsBuilder
+from pypto_build.interop.scene.arguments import TaskArgsBuilder, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.case import CallableNamespace, config_of, program_of
 from pypto_build.interop.scene.data import (
     JUDGED_GOLDEN,
@@ -47,7 +47,6 @@ from pypto_build.interop.scene.data import (
 )
 from pypto_build.interop.scene.faults import why
 from pypto_build.interop.scene.loading import load_file, scene_classes
-from pypto_build.interop.scene.memory import Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.node import meta_of
 from pypto_build.interop.scene.recorder import MappedArgs, Recorder
 from pypto_build.interop.scene.worker import ChipCallable, artifact_of
@@ -108,8 +107,9 @@ _PLATFORM = "a2a3sim"
 
 @dataclass
 class _Registered:
-    """The callables of an orchestration: names by handle, chip programs by name, host callables by handle."""
+    """The callables of a class's orchestration: names by handle, chip programs by name, host callables by handle."""
 
+    scene: type[Any]
     parameters: dict[str, Any] = field(default_factory=dict)
     chips: dict[int, str] = field(default_factory=dict)
     programs: dict[str, ChipCallable] = field(default_factory=dict)
@@ -131,12 +131,12 @@ def make_node(file: Path, class_name: str, case_name: str, options: argparse.Nam
         raise ArtifactError(file, f"{class_name}: the orchestration of {case_name} submits nothing to a chip", "")
     shutil.rmtree(output, ignore_errors=True)
     _write_data(args, expected, recorder, output / "data", options.judged)
-    _write_program(file, class_name, type(scene)._st_runtime, registered, recorder, output)
+    _write_program(file, registered, recorder, output)
 
 
 def _register(scene: Any, file: Path) -> _Registered:
     """Return all callables that the class names, with the signature of each chip program."""
-    directory, registered = Path(inspect.getfile(type(scene))).resolve().parent, _Registered()
+    directory, registered = Path(inspect.getfile(type(scene))).resolve().parent, _Registered(type(scene))
     for handle, entry in enumerate(scene.CALLABLE["callables"]):
         name = entry["name"]
         if not name.isidentifier() or name in registered.parameters:
@@ -187,14 +187,7 @@ def _write_data(
     write_bytes(data / ARGUMENTS_NAME, msgspec.json.encode(arguments) + b"\n")
 
 
-def _write_program(
-    file: Path,
-    class_name: str,
-    runtime: str,
-    registered: _Registered,
-    recorder: Recorder,
-    output: Path,
-) -> None:
+def _write_program(file: Path, registered: _Registered, recorder: Recorder, output: Path) -> None:
     """Write driver, metadata, host callables, and the manifests of the called chip programs."""
     write_bytes(output / DRIVER, recorder.driver().encode())
     params = [_param(name, tensor.shape, recorder.writes(name)) for name, tensor in recorder.arguments.items()]
@@ -206,10 +199,12 @@ def _write_program(
     write_bytes(output / META_NAME, meta_of(params, recorder.world, len(registered.hosts)))
     for name in registered.hosts.values():
         directory = output / SUB_WORKERS
-        write_bytes(directory / f"{name}.py", file_of(file, class_name, name, directory).encode())
+        write_bytes(directory / f"{name}.py", file_of(file, registered.scene.__name__, name, directory).encode())
     for name, program in registered.programs.items():
         if name in recorder.first:
-            artifact = artifact_of(program, recorder.first[name], runtime, output / CHILDREN_DIR / name)
+            artifact = artifact_of(
+                program, recorder.first[name], registered.scene._st_runtime, output / CHILDREN_DIR / name
+            )
             write_bytes(output / PROGRAMS_DIR / f"{name}.py", render_manifest(artifact, artifact.root).encode())
 
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from pypto_build.artifact import ArgDirection
 from pypto_build.facts.dtypes import ITEMSIZE, TORCH
-from pypto_build.interop.scene.arguments import TaskArgsBuilder
+from pypto_build.interop.scene.arguments import Buffer, TaskArgsBuilder, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.faults import NeedsSimpler
-from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.queues import WorkerChipQueue, create_worker_chip_queue
 from pypto_build.interop.scene.regions import Exchange, WorkerChipOrchRegion
 from pypto_build.replay.chips import driver

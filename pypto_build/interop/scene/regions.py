@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from pypto_build.facts.comparisons import COMPARISONS, holds
 from pypto_build.facts.run_options import REGIONS
-from pypto_build.interop.scene.memory import Buffer, bytes_of
+from pypto_build.interop.scene.arguments import Buffer, bytes_of
 from pypto_build.replay.chips.memory import ADDRESS, BEGUN, PAGE, round_up
 
 WORKER_CHIP_ORCH_COMM_MAGIC = 0x4C334C32

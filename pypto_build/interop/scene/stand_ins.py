@@ -20,9 +20,8 @@ from typing import Any, NoReturn
 from pypto_build.artifact import ArgDirection
 from pypto_build.artifact.scenes import CHIP_LEVEL
 from pypto_build.interop.scene import arguments, case, queues, regions, worker
-from pypto_build.interop.scene.arguments import TaskArgsBuilder
+from pypto_build.interop.scene.arguments import TaskArgsBuilder, tensor_of
 from pypto_build.interop.scene.faults import NeedsSimpler
-from pypto_build.interop.scene.memory import tensor_of
 from pypto_build.interop.scene.node import NodeWorker
 from pypto_build.interop.scene.recorder import TaskArgs, task_args_of
 from pypto_build.replay.chips.dispatches import TensorArgType

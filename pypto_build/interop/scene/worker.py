@@ -27,8 +27,8 @@ from pypto_build.artifact.records import CoreType
 from pypto_build.artifact.scenes import CHIP_LEVEL, file_name
 from pypto_build.facts.faults import CODES
 from pypto_build.facts.run_options import EMBEDDED, OF_ITS_RECORDS
+from pypto_build.interop.scene.arguments import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.faults import NeedsSimpler
-from pypto_build.interop.scene.memory import Buffer, Tensor, bytes_of, tensor_of
 from pypto_build.interop.scene.recorder import TaskArgs
 from pypto_build.replay.chips.driver import CallConfig
 from pypto_build.replay.verdict import Verdict, read_verdict

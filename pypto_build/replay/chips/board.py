@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pypto_build.facts import layouts
 from pypto_build.facts.comparisons import COMPARISONS, holds
-from pypto_build.runtime.printable import printable
+from pypto_build.runtime.faults import printable
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from pypto_build.replay.chips.memory import Windows
-from pypto_build.replay.chips.tensors import HostTensor
+from pypto_build.replay.chips.memory import HostTensor, Windows
 
 
 class TensorArgType(IntEnum):

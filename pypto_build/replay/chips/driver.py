@@ -27,11 +27,13 @@ from pypto_build.replay.chips.memory import (
     NO_REGIONS,
     Buffer,
     HostRegions,
+    HostTensor,
+    Storage,
     Windows,
     make_windows,
     round_up,
+    stand_in_torch,
 )
-from pypto_build.replay.chips.tensors import HostTensor, Storage, stand_in_torch
 from pypto_build.replay.scalars import natural_dtype, scalar_bits
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 

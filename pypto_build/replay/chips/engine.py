@@ -22,7 +22,7 @@ from pypto_build.replay.request import Request
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.session import require_platform
 from pypto_build.replay.verdict import ErrorInfo
-from pypto_build.replay.worker import Worker, default_memory_bytes
+from pypto_build.replay.worker import Worker, bounds_of
 from pypto_build.runtime.report import Report, read_report
 
 
@@ -64,8 +64,7 @@ class ChipsEngine:
             map_regions(),
         )
         require_files(job.binaries)
-        memory = default_memory_bytes() if request.memory_mb is None else request.memory_mb << 20
-        return ChipsWorker(job, binding, arena, request, memory)
+        return ChipsWorker(job, tensor_buffers(binding, arena), bounds_of(request), serve_chips, job.world)
 
     def _program(self, name: str, directory: Path) -> ChipProgram:
         """Return a chip program from its build in `directory`."""
@@ -98,18 +97,7 @@ class ChipsEngine:
 class ChipsWorker(Worker):
     """The child process of many chips; its faults name rank and dispatch."""
 
-    def __init__(self, job: ChipsJob, binding: Binding, arena: Arena, request: Request, memory_bytes: int) -> None:
-        self._world, self._programs = job.world, job.programs
-        super().__init__(
-            job,
-            tensor_buffers(binding, arena),
-            timeout_s=request.timeout_s,
-            rounds=request.rounds + request.warms_up,
-            memory_bytes=memory_bytes,
-            body=serve_chips,
-            reports=2 + job.world,
-            flights=job.world,
-        )
+    _job: ChipsJob
 
     def _rank_report(self, rank: int) -> Report | None:
         start = (rank + 1) * REPORT_BYTES
@@ -117,32 +105,32 @@ class ChipsWorker(Worker):
 
     @property
     def _starts(self) -> Sequence[int]:
-        return [(rank + 1) * REPORT_BYTES for rank in range(self._world)]
+        return [(rank + 1) * REPORT_BYTES for rank in range(self._job.world)]
 
     def _reports(self) -> Mapping[str, Report]:
-        return {f"rank {rank} ": report for rank in range(self._world) if (report := self._rank_report(rank))}
+        return {f"rank {rank} ": report for rank in range(self._job.world) if (report := self._rank_report(rank))}
 
     def _read_report(self) -> Report | None:
         """Return the report of the rank that has run for longest, or the host's report during loading."""
-        reports = [report for rank in range(self._world) if (report := self._rank_report(rank)) and report.running]
+        reports = [report for rank in range(self._job.world) if (report := self._rank_report(rank)) and report.running]
         return min(reports, key=lambda report: report.running[0].start_ns, default=None)
 
     def _binary_of(self, reply: Reply) -> Path:
-        program = self._programs.get(reply.origin.program) if reply.origin else None
+        program = self._job.programs.get(reply.origin.program) if reply.origin else None
         return program.orchestration if program else super()._binary_of(reply)
 
     def _fault(self, reply: Reply) -> RunFault:
         origin = reply.origin
         if origin is None:
             return super()._fault(reply)
-        if not 0 <= origin.rank <= self._world:
+        if not 0 <= origin.rank <= self._job.world:
             origin.rank = 0
         if origin.status is not None:
             death = Death(origin.status, 0, self._memory_bytes, self._said.tail)
             fault = RunFault("runtime_error", describe_death(death, self._rank_report(origin.rank), "", self._binaries))
         else:
             fault = super()._fault(reply)
-        _place(fault.error, origin, self._world)
+        _place(fault.error, origin, self._job.world)
         return fault
 
 

@@ -25,10 +25,9 @@ from pypto_build.replay.child import RUN, Origin, Reply, TensorBuffer
 from pypto_build.replay.chips.board import Board, Notes, Wait
 from pypto_build.replay.chips.dispatches import Dispatch, Plan, Queue
 from pypto_build.replay.chips.driver import Orchestrator, execute_driver
-from pypto_build.replay.chips.memory import NO_REGIONS, HostRegions, Windows, address_of
+from pypto_build.replay.chips.memory import NO_REGIONS, HostRegions, HostTensor, Storage, Windows, address_of
 from pypto_build.replay.chips.rank import RankProcess, RankReply, call_host, execute_dispatch, write_program
 from pypto_build.replay.chips.records import Times, write_ranks
-from pypto_build.replay.chips.tensors import HostTensor, Storage
 from pypto_build.replay.faults import UNHEARD
 from pypto_build.replay.loading import LoadingNote
 from pypto_build.replay.run_options import SettingValue

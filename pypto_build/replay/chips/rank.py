@@ -18,7 +18,7 @@ from pypto_build.artifact.errors import require_torch
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.chips.dispatches import Dispatch
 from pypto_build.replay.chips.driver import stand_ins
-from pypto_build.replay.chips.tensors import HostTensor
+from pypto_build.replay.chips.memory import HostTensor
 from pypto_build.replay.faults import UNHEARD
 from pypto_build.runtime.faults import FaultRecord, RuntimeFault, python_fault
 
