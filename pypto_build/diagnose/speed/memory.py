@@ -16,7 +16,7 @@ from pypto_build.diagnose.speed.rates import Rates
 from pypto_build.diagnose.speed.record import Array, Recording, View
 
 #: Accesses to lines that are looked at; lines are longer where there would be more.
-_MOST_LINES = 1 << 20
+_MOST_LINES = 1 << 22
 _LONGEST_LINE = 1 << 20
 #: Parts of a call in which misses are counted.
 _PARTS = 16
