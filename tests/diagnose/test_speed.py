@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.recorded.ranks import RanksRun
+from pypto_build.diagnose.speed import advice
 from pypto_build.diagnose.speed.__main__ import main, parser
+from pypto_build.diagnose.speed.model import Model, run_time
 from pypto_build.diagnose.speed.ranks import answer_ranks
 from pypto_build.diagnose.speed.record import (
     INSTRUCTION,
@@ -25,6 +28,7 @@ from pypto_build.diagnose.speed.record import (
     V,
     read_recording,
 )
+from pypto_build.toolchain.python import own_tool
 from tests.diagnose.checked import EXAMPLES, build_checked, copy_example
 from tests.diagnose.ranks_runs import ranks_document
 from tests.diagnose.runs import write_json
@@ -49,7 +53,7 @@ def test_a_run_is_recorded_with_operands_flags_and_edges(tmp_path: Path, capsys:
     assert run.complete
     assert [(call.task, call.block, call.member) for call in run.calls] == [(task, 0, 1) for task in range(5)]
     assert {number: sorted(tasks) for number, tasks in run.after.items()} == {
-        0: [], 1: [0], 2: [0], 3: [1, 2], 4: [0, 3],
+        0: [], 1: [0], 2: [0], 3: [1, 2], 4: [3],
     }  # fmt: skip
     adding = run.streams[run.calls[0].stream]
     assert [run.rows[number].name for number in adding if run.rows[number].kind == INSTRUCTION] == [
@@ -64,6 +68,49 @@ def test_a_run_is_recorded_with_operands_flags_and_edges(tmp_path: Path, capsys:
     assert re.fullmatch(head + "bound by dispatch", screen[0])
     kernels = [line.split()[1] for line in screen if line.startswith("[speed] kernel_")]
     assert kernels == ["kernel_add", "kernel_shift", "kernel_mul"]
+
+
+_PING_PONG = """import pypto_build.compiler.language as pl
+
+Matrix = pl.Tensor[[16, 64], pl.FP32]
+
+
+@pl.jit.incore
+def twice(a: Matrix, out: pl.Out[Matrix]):
+    x = pl.load(a, [0, 0], [16, 64])
+    pl.store(x + x, [0, 0], out)
+
+
+@pl.jit
+def ping_pong(a: Matrix, out: pl.Out[Matrix]):
+    c = pl.create_tensor([16, 64], pl.FP32)
+    d = pl.create_tensor([16, 64], pl.FP32)
+    twice(a, c)
+    for _ in pl.range(40):
+        twice(c, d)
+        twice(d, c)
+    twice(c, out)
+"""
+
+
+def test_a_chain_over_two_buffers_names_each_producer_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, artifact, out = tmp_path / "ping_pong.py", tmp_path / "_jit_ping_pong", tmp_path / "out"
+    program.write_text(_PING_PONG)
+    command = [*own_tool("pypto_build.compiler"), str(program), "--output", str(artifact), "--no-golden"]
+    subprocess.run(command, check=True, capture_output=True)
+    runs: list[Model] = []
+
+    def counted(model: Model) -> float:
+        runs.append(model)
+        return run_time(model)
+
+    monkeypatch.setattr(advice, "run_time", counted)
+    assert speed(artifact, out) == 0
+    run = recorded(out)
+    # Each of the 82 tasks overlaps with every second one before it: 1,721 edges. The one before it stands for them all.
+    assert run.after == {0: frozenset()} | {task: frozenset((task - 1,)) for task in range(1, 82)}
+    # One edit is tried for each kind of finding, however many tasks there are.
+    assert len(runs) <= 3
 
 
 def test_calls_of_equal_instructions_share_a_stream(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from pypto_build.diagnose.speed.model import predict
 from pypto_build.diagnose.speed.record import (
     ALL,
     BARRIER,
+    FIX,
     INSTRUCTION,
+    L0C,
     MTE2,
     MTE3,
     SET_FLAG,
@@ -93,6 +95,76 @@ def test_one_row_at_a_time() -> None:
     gain = advice(slow)["speed/row-by-row"]
     assert gain.finding.hint == "work on 32 times as many rows in a step"
     assert_gain(gain, slow, loop(8, 32))
+
+
+def test_loads_of_a_few_rows_at_a_time() -> None:
+    def strided(steps: int, rows: int) -> Recording:
+        body = [load(rows, 256, 1024), *both(MTE2, V), vector("TADDS", tile(0, rows, 256, READ))]
+        recording = run([*body, *both(V, MTE2)] * steps)
+        return replace(recording, bases=(1 << 40) + np.arange(steps, dtype=np.uint64) * np.uint64(rows * 2048))
+
+    gain = advice(strided(256, 2))["speed/small-transfers"]
+    assert gain.finding.message == "TLOAD moves 2 rows of 1024 bytes in each of 256 steps of a loop"
+    assert gain.finding.hint == "work on 16 times as many rows in a step"
+    assert_gain(gain, strided(256, 2), strided(16, 32))
+    assert "speed/small-transfers" not in advice(strided(16, 32))
+
+
+def drain(cols: int) -> EventRow:
+    """Return a move of 128 rows out of L0C."""
+    source = msgspec.structs.replace(tile(0, 128, cols, READ, element=4), space=L0C)
+    return EventRow(INSTRUCTION, "TSTORE", FIX, tiles=(source,))
+
+
+def test_an_odd_number_of_fractals_that_leaves_l0c() -> None:
+    gain = advice(run([drain(40)] * 100))["speed/odd-drain"]
+    assert gain.finding.message == "TSTORE drains an odd number of fractals a row"
+    assert gain.gain_us == pytest.approx(100 * 128 * 2.6 * (5 - 1) / 1850)
+    assert "speed/odd-drain" not in advice(run([drain(64)] * 100))
+
+
+def test_cores_that_load_the_same_lines_at_once() -> None:
+    whole = run([load(16, 1024)] * 64, blocks=48)
+    same = replace(whole, bases=(1 << 40) + (np.arange(48 * 64, dtype=np.uint64) % 64) * 32768)
+    gain = advice(same)["speed/same-reads"]
+    assert gain.finding.hint.endswith("rotate the loop by the number of the block")
+    apart = predict(same, A2.with_values(l2__shared__aiv=1e15)).time_us
+    assert gain.gain_us == pytest.approx(predict(same, A2).time_us - apart, rel=1e-6)
+    assert "speed/same-reads" not in advice(whole)
+
+
+def test_data_that_l2_does_not_keep() -> None:
+    # Each of the 48 blocks loads 4 MB twice: first all of it, then all of it again; or each 128 KB twice in turn.
+    first = np.arange(48 * 128, dtype=np.uint64) * 32768
+    again = np.concatenate([np.tile(part, 2) for part in np.split(first, 48)])
+    at_once = np.concatenate([np.tile(part, 2) for part in np.split(first, 48 * 32)])
+    slow, fast = (
+        replace(run([load(16, 1024)] * 256, blocks=48), bases=(1 << 40) + bases) for bases in (again, at_once)
+    )
+    gain = advice(slow)["speed/over-l2"]
+    assert gain.finding.message == "the run uses 192 MiB, and L2 keeps 154: data are loaded again from HBM"
+    assert gain.gain_us == pytest.approx(predict(slow, A2).time_us - predict(slow, A2.with_values(l2=1000)).time_us)
+    assert predict(fast, A2).time_us < predict(slow, A2).time_us - gain.gain_us
+    assert predict(fast, A2).missed == predict(slow, A2).missed / 2
+    small = run([load(16, 1024)] * 100, blocks=48)
+    assert "speed/over-l2" not in advice(small)
+
+
+def test_blocks_that_take_longer_than_others() -> None:
+    rows = [load(8, 1024), load(24, 1024), load(16, 1024)]
+    streams = [np.full(64, number, np.uint32) for number in range(3)]
+
+    def blocks(numbers: Sequence[int]) -> Recording:
+        whole = run([rows[0]] * 64, blocks=len(numbers))
+        calls = [replace(call, stream=number) for call, number in zip(whole.calls, numbers, strict=True)]
+        return replace(whole, rows=rows, streams=streams, calls=calls)
+
+    gain = advice(blocks([0, 1]))["speed/uneven-blocks"]
+    assert gain.finding.hint == "give all blocks as much work"
+    saved = predict(blocks([0, 1]), A2).time_us - predict(blocks([2, 2]), A2).time_us
+    assert saved > 0
+    assert gain.gain_us == pytest.approx(saved, rel=0.1)
+    assert "speed/uneven-blocks" not in advice(blocks([2, 2]))
 
 
 def test_loads_that_wait_for_one_buffer() -> None:

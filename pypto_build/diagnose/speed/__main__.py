@@ -15,6 +15,7 @@ from pypto_build import terminal
 from pypto_build.diagnose.console import add_chips, add_options_of, add_run_options, command, taking_long, tool_parser
 from pypto_build.diagnose.requests import request_of
 from pypto_build.replay import replay
+from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.verdict import Verdict
 
 
@@ -35,9 +36,8 @@ def recorded_replay(options: argparse.Namespace) -> tuple[Verdict, Path]:
     binaries = options.binaries = options.binaries or options.build_dir / "check"
     for name in ("instructions.json", "ranks.json"):
         (binaries / "dfx_outputs" / name).unlink(missing_ok=True)
-    request = replace(
-        request_of(options, binaries), options={"instructions": True, "judge": False, "dep_gen": True, "poison": False}
-    )
+    switches: dict[str, SettingValue] = {"instructions": True, "judge": False, "poison": False}
+    request = replace(request_of(options, binaries), options=switches)
     return replay(request, write=None), binaries / "dfx_outputs"
 
 

@@ -19,7 +19,8 @@ from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.speed import edited
 from pypto_build.diagnose.speed.cost import Cost, price
 from pypto_build.diagnose.speed.document import Gain
-from pypto_build.diagnose.speed.model import Prediction, predict
+from pypto_build.diagnose.speed.memory import Hits, hits
+from pypto_build.diagnose.speed.model import Model, Prediction, run_time
 from pypto_build.diagnose.speed.rates import A2A3, Rates
 from pypto_build.diagnose.speed.record import (
     ALL,
@@ -34,6 +35,7 @@ from pypto_build.diagnose.speed.record import (
     WAIT_FLAG,
     Recording,
     S,
+    View,
 )
 from pypto_build.diagnose.speed.schedule import DATA
 from pypto_build.diagnose.speed.text import headline
@@ -73,6 +75,7 @@ class Advisor:
     recording: Recording
     rates: Rates
     prediction: Prediction
+    l2: Hits
     names: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
@@ -84,6 +87,11 @@ class Advisor:
     def kernel_of(self) -> dict[int, int]:
         """Return the kernel of each stream."""
         return {call.stream: call.kernel for call in self.recording.calls}
+
+    @cached_property
+    def uses(self) -> Counter[int]:
+        """Return how many calls execute each stream."""
+        return Counter(call.stream for call in self.recording.calls)
 
     @cached_property
     def counts(self) -> list[Counter[int]]:
@@ -118,6 +126,8 @@ class Advisor:
                 conflicts.setdefault((self.kernel_of[self.homes[number][0]], sources[-1].address), number)
         for (kernel, old), number in conflicts.items():
             streams = edited.of_kernel(self.recording, kernel)
+            if self._lost(streams, old) < LEAST_GAIN * self.prediction.time_us:
+                continue
             new = self._free_of_conflict(streams, number, old)
             if new >= 0:
                 row = self.recording.rows[number]
@@ -125,6 +135,16 @@ class Advisor:
                 hint = f"put the tile at 0x{old:x} to 0x{new:x}, {new - old:+d} bytes"
                 changed = edited.moved(self.recording, streams, old, new)
                 yield self._of("bank-conflict", message, hint, changed, number, old=old, new=new)
+
+    def _lost(self, streams: list[int], old: int) -> float:
+        """Return the microseconds that all calls lose to conflicts of a tile of UB: no edit of it saves more."""
+        cycles = sum(
+            self.uses[stream] * count * self.costs[number].conflict
+            for stream in streams
+            for number, count in self.counts[stream].items()
+            if any((tile.space, tile.address) == (UB, old) for tile in self.recording.rows[number].tiles)
+        )
+        return cycles / self.rates.clock
 
     def _free_of_conflict(self, streams: list[int], number: int, old: int) -> int:
         """Return the address from `old` on at which a row has the least conflicts and no other tile lies, or -1."""
@@ -252,7 +272,7 @@ class Advisor:
 
     def reads(self) -> Iterator[EditCandidate]:
         """Yield the rate without loads of one address by many cores."""
-        if len(self.recording.calls) > 1:
+        if self.l2.sharers.max(initial=1.0) > 1:
             changed = self.rates.with_values(l2__shared__aiv=1e15, l2__shared__aic=1e15)
             message = "cores that run at the same time load the same lines in the same order"
             hint = "let each block begin at another part: rotate the loop by the number of the block"
@@ -276,6 +296,7 @@ class Advisor:
             longest[block.task] = max(longest[block.task], block.end_us - block.start_us)
         followers: Counter[int] = Counter(before for waits in after.values() for before in waits)
         message = "tasks of less than 10 us wait for their dispatch"
+        chain: dict[int, int] = {}
         for most in (1, len(after)):  # a chain, or also those of which several wait for one
             head: dict[int, int] = {}
             for task, waits in after.items():
@@ -283,8 +304,9 @@ class Advisor:
                 few = all(followers[one] <= most and longest[one] < _SHORT_TASK for one in waits)
                 if few and len(heads) == 1 and longest[task] < _SHORT_TASK and self._alike(task, min(heads)):
                     head[task] = min(heads)
-            if head:
+            if head != chain:
                 yield self._tasks("short-tasks", f"{message}, one after the other", head)
+            chain = head
         groups: dict[tuple[frozenset[int], int], list[int]] = defaultdict(list)
         for task, of in calls.items():
             if len(of) == 1 and longest[task] < _SHORT_TASK:
@@ -330,31 +352,47 @@ class Advisor:
                 yield self._of("uneven-blocks", message, "give all blocks as much work", changed, **of_task)
 
     def dependencies(self) -> Iterator[EditCandidate]:
-        """Yield dependencies on the critical path between tasks that share no bytes."""
+        """Yield the dependencies on the critical path between tasks that share no bytes, as one edit."""
         placed = self.prediction.tasks
         number = max(range(len(placed)), key=lambda n: placed[n].end_us, default=-1)
+        after = dict(self.recording.after)
+        idle: list[tuple[int, int]] = []
         while number >= 0:
             block = placed[number]
             if block.reason == DATA and block.before >= 0:
                 task, other = block.task, placed[block.before].task
-                if not self._share(other, task):
-                    after = {**self.recording.after, task: self.recording.after[task] - {other}}
-                    changed = replace(self.recording, after=after)
-                    message = f"task {task} waits for task {other}, with which it shares no bytes, and cores are idle"
-                    hint = "remove the dependency"
-                    kernel = self.recording.tasks[task][0].kernel
-                    yield self._of("idle-dependency", message, hint, changed, tasks=(other, task), kernel=kernel)
+                if task != other and not self._share(other, task):
+                    after[task] = (after[task] - {other}) | self.recording.after.get(other, frozenset())
+                    idle.append((other, task))
             number = block.before
+        if idle:
+            other, task = idle[-1]
+            more = f" ({len(idle)} such dependencies)" if len(idle) > 1 else ""
+            message = f"task {task} waits for task {other}, with which it shares no bytes, and cores are idle{more}"
+            tasks = tuple(sorted({task for pair in idle for task in pair}))
+            kernel = self.recording.tasks[task][0].kernel
+            changed = replace(self.recording, after=after)
+            yield self._of("idle-dependency", message, "remove the dependency", changed, tasks=tasks, kernel=kernel)
 
-    def _spans(self, task: int) -> list[tuple[int, int, bool]]:
-        spans = set()
-        for call in self.recording.tasks[task]:
-            rows = [self.recording.rows[n] for n in self.recording.streams[call.stream].tolist()]
-            viewed = [row for row in rows if row.views]
-            for row, base in zip(viewed, self.recording.bases[call.bases].tolist(), strict=True):
-                count, length, step = row.views[0].bursts
-                spans.add((base, base + (count - 1) * step + length, row.views[0].writes))
-        return sorted(spans)
+    @cached_property
+    def _reach(self) -> list[list[tuple[int, bool]]]:
+        """Return of each stream the bytes that its views extend over, and whether they are written."""
+
+        def reach(view: View) -> tuple[int, bool]:
+            count, length, step = view.bursts
+            return (count - 1) * step + length, view.writes
+
+        of_row = [reach(row.views[0]) if row.views else None for row in self.recording.rows]
+        return [[view for n in stream.tolist() if (view := of_row[n])] for stream in self.recording.streams]
+
+    def _spans(self, task: int) -> set[tuple[int, int, bool]]:
+        return {
+            (base, base + size, writes)
+            for call in self.recording.tasks[task]
+            for (size, writes), base in zip(
+                self._reach[call.stream], self.recording.bases[call.bases].tolist(), strict=True
+            )
+        }
 
     def _share(self, one: int, other: int) -> bool:
         return any(a[0] < b[1] and b[0] < a[1] and (a[2] or b[2]) for a in self._spans(one) for b in self._spans(other))
@@ -384,13 +422,16 @@ def advise(
     names: Mapping[int, str] | None = None,
     positions: Mapping[int, InstructionPosition] | None = None,
     root: Path | None = None,
+    l2: Hits | None = None,
 ) -> list[Gain]:
-    """Return the findings on a run with the gain of each, the largest first."""
-    advisor = Advisor(recording, rates, prediction, names or {})
+    """Return the findings on a run with the gain of each, the largest first. `l2` are the hits of the recording."""
+    l2 = l2 or hits(recording, rates)
+    advisor = Advisor(recording, rates, prediction, l2, names or {})
     best: dict[tuple[str, str, int, str], Gain] = {}
     for look in _LOOKS:
         for candidate in look(advisor):
-            after = predict(candidate.recording, candidate.rates).time_us
+            kept = l2 if candidate.recording.accesses_as(recording) and candidate.rates["l2"] == rates["l2"] else None
+            after = run_time(Model(candidate.recording, candidate.rates, l2=kept))
             gain = prediction.time_us - after
             if gain < LEAST_GAIN * prediction.time_us:
                 continue

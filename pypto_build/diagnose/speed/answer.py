@@ -18,7 +18,7 @@ from pypto_build.diagnose.recorded.names import Names, artifact_names
 from pypto_build.diagnose.speed.advice import advise, limit_finding
 from pypto_build.diagnose.speed.calibrate import calibrate, write_rates
 from pypto_build.diagnose.speed.document import Gain, Line, PredictionDocument
-from pypto_build.diagnose.speed.model import Prediction, predict
+from pypto_build.diagnose.speed.model import Model, Prediction, predict, predicted
 from pypto_build.diagnose.speed.rates import CHIPS, DEFAULT_CHIP, Rates, rates_of, read_rates
 from pypto_build.diagnose.speed.record import Recording, read_recording
 from pypto_build.diagnose.speed.text import changed_line, compared_lines, screen, unpriced_lines
@@ -90,7 +90,8 @@ def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None
     one_of("EXPORT", options.export, ("", *FORMS))
     other = other_document(options.other, options.build_dir) if options.other else None
     recording = read_recording(directory)
-    prediction = predict(recording, rates)
+    model = Model(recording, rates)
+    prediction = predicted(model)
     changed = {name: predict(recording, rates, change) for name, change in changes.items()}
     kernels = artifact_names(options.artifact)
     names = {kernel.kernel: kernels.kernel(kernel.kernel) for kernel in prediction.kernels}
@@ -99,7 +100,7 @@ def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None
     say(*(f"[speed] {changed_line(name, prediction, after)}" for name, after in changed.items()))
     if other:
         say(*(f"[speed] {line}" for line in compared_lines(options.artifact.name, prediction, names, other)))
-    gains = advise(recording, rates, prediction, names, positions, options.artifact)
+    gains = advise(recording, rates, prediction, names, positions, options.artifact, model.hits)
     limit = () if options.max_time is None else (limit_finding(prediction, options.max_time),)
     findings = (*limit, *(gain.finding for gain in gains))
     say(*(line for finding in findings for line in finding.lines))

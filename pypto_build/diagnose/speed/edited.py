@@ -72,7 +72,7 @@ def of_kernel(recording: Recording, kernel: int) -> list[int]:
 
 
 def resized(row: EventRow, factor: float, step: int = 0) -> EventRow:
-    """Return a row on so many times the data. `step` is the distance in bytes of the rows of a view that had one."""
+    """Return a row on so many times the data. `step` is the distance in bytes from one such view to the next."""
 
     def tile(old: TileArea) -> TileArea:
         if old.height * factor >= 1:
@@ -83,8 +83,8 @@ def resized(row: EventRow, factor: float, step: int = 0) -> EventRow:
     def view(old: View) -> View:
         shape, stride = list(old.shape), list(old.stride)
         if shape[3] * factor >= 1:
+            stride[3] = step // (old.element * old.shape[3]) if step else stride[3]
             shape[3] = round(shape[3] * factor)
-            stride[3] = step // old.element if step else stride[3]
             return msgspec.structs.replace(
                 old, shape=tuple(shape), stride=tuple(stride), rows=max(1, round(old.rows * factor))
             )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, log2
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -124,9 +125,12 @@ class Prediction(msgspec.Struct, frozen=True):
         return 100 * self.light_us / self.time_us if self.time_us else 100.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shape:
-    """The properties that decide the time of a block: the streams of their members, and how they use L2."""
+    """The properties that decide the time of a block: the streams of their members, and how they use L2.
+
+    A model has one object for each: blocks of one shape are compared by it.
+    """
 
     streams: tuple[tuple[int, int], ...]
     hits: float
@@ -134,20 +138,18 @@ class Shape:
     sharers: float = 1.0
 
 
-def _shape(streams: Sequence[tuple[int, int]], hit: float, phase: float, sharers: float) -> Shape:
-    """Return the shape of a block; what differs little counts as alike."""
-    coarse = round(hit * _HIT_STEPS) / _HIT_STEPS, round(phase * _HIT_STEPS) / _HIT_STEPS
-    return Shape(tuple(streams), *coarse, 2 ** (round(8 * log2(max(1.0, sharers))) / 8))
-
-
 @dataclass(frozen=True)
 class Timed:
-    """The cores of a block at some share of the memory, and what they move."""
+    """The cores of a block at some share of the memory, and what they move.
+
+    `crowding` says how much faster the block misses while it does than in the mean over its loads.
+    """
 
     cores: Mapping[int, CoreTime]
     cycles: float
     loaded: float
     stored: float
+    crowding: float
 
 
 class Model:
@@ -163,6 +165,7 @@ class Model:
             self.hits = replace(self.hits, by_call=np.ones(len(recording.calls)), store_hits=1.0, missed=0.0)
         self.spare = BUFFER_FLAGS if what_if.double else frozenset()
         self._timed: dict[tuple[Shape, int], Timed] = {}
+        self._shapes: dict[tuple[Any, ...], Shape] = {}
 
     @cached_property
     def counts(self) -> list[dict[int, int]]:
@@ -186,8 +189,15 @@ class Model:
             for call in calls:
                 by_block.setdefault(call.block, []).append((call.member, call.stream))
                 of[call.block] = max(of.get(call.block, (-1.0, 1.0, 1.0)), uses[id(call)])
-            tasks[task] = [_shape(streams, *of[block]) for block, streams in by_block.items()]
+            tasks[task] = [self._shape(tuple(streams), *of[block]) for block, streams in by_block.items()]
         return tasks
+
+    def _shape(self, streams: tuple[tuple[int, int], ...], hit: float, phase: float, sharers: float) -> Shape:
+        """Return the shape of a block; what differs little counts as alike."""
+        key = streams, round(hit * _HIT_STEPS), round(phase * _HIT_STEPS), round(8 * log2(max(1.0, sharers)))
+        if key not in self._shapes:
+            self._shapes[key] = Shape(streams, key[1] / _HIT_STEPS, key[2] / _HIT_STEPS, 2 ** (key[3] / 8))
+        return self._shapes[key]
 
     def shares(self, shape: Shape, step: int) -> Shares:
         """Return what a block gets of the memory at a step below the most that a core can take."""
@@ -198,9 +208,8 @@ class Model:
         at_store = 1 / (share * self.rates["store.weight"])
         return Shares(1 / share, at_store, shared, at_l2, shape.hits, self.hits.store_hits)
 
-    def crowding(self, shape: Shape, step: int) -> float:
-        """Return how much faster a block misses while it does than in the mean over its loads."""
-        shares = self.shares(shape, step)
+    @staticmethod
+    def _crowding(shape: Shape, shares: Shares) -> float:
         misses = min(1.0, (1 - shape.hits) / max(shape.phase, 1 / _HIT_STEPS))
         missing = shape.phase * (misses * shares.hbm_load + (1 - misses) * shares.l2_load)
         return (missing + (1 - shape.phase) * shares.l2_load) / missing if missing else 1.0
@@ -210,13 +219,13 @@ class Model:
         cached = self._timed.get((shape, step))
         if cached is None:
             members = {member: self.streams[stream] for member, stream in shape.streams}
-            cores = simulate(
-                self.recording.rows, self.costs, members, self.shares(shape, step), self.rates, spare=self.spare
-            )
+            shares = self.shares(shape, step)
+            cores = simulate(self.recording.rows, self.costs, members, shares, self.rates, spare=self.spare)
             moved = [self._moved(stream) for _, stream in shape.streams]
             loaded = sum(load for load, _ in moved) * (1 - shape.hits)
             stored = sum(store for _, store in moved) * (1 - self.hits.store_hits)
-            cached = Timed(cores, max(core.cycles for core in cores.values()), loaded, stored)
+            longest = max(core.cycles for core in cores.values())
+            cached = Timed(cores, longest, loaded, stored, self._crowding(shape, shares))
             self._timed[shape, step] = cached
         return cached
 
@@ -236,10 +245,13 @@ class Model:
         """Return all blocks in time, and of each its shape and the step of its share."""
         shapes = {(task, block): shape for task, result in self.blocks.items() for block, shape in enumerate(result)}
         level = dict.fromkeys(shapes, 0.0)
-        before = inf
+        before, last = inf, None
         placed: list[Placed] = []
         for _ in range(_ROUNDS):
             steps = {key: max(0, round(value)) for key, value in level.items()}
+            if steps == last:
+                break
+            last = steps
             tasks = {
                 task: self._met([self._block(task, number, shape, steps) for number, shape in enumerate(result)], steps)
                 for task, result in self.blocks.items()
@@ -259,12 +271,14 @@ class Model:
 
     def _met(self, blocks: list[Block], steps: Mapping[tuple[int, int], int]) -> list[Block]:
         """Return the blocks of a task; where they meet at SYNCALL, all take the sum of the longest ways to each."""
+        if len(blocks) == 1:
+            return blocks
         shapes = self.blocks[blocks[0].task]
         times = [self.timed(shapes[block.block], steps[block.task, block.block]) for block in blocks]
         met = [[core.met for core in time.cores.values() if core.met] for time in times]
         meetings = [[max(at) for at in zip(*of_block, strict=False)] for of_block in met]
         count = min(map(len, meetings))
-        if not count or len(blocks) == 1:
+        if not count:
             return blocks
         ends = np.array([[0.0, *met[:count], time.cycles] for met, time in zip(meetings, times, strict=True)])
         together = float(np.diff(ends, axis=1).max(axis=0).sum()) / self.rates.clock
@@ -283,8 +297,7 @@ class Model:
         end = np.array([one.end for one in placed])
         timed = [self.timed(shapes[key], steps[key]) for key in keys]
         length = np.maximum(end - start, 1e-9)
-        crowded = [self.crowding(shapes[key], steps[key]) for key in keys]
-        loads = np.array([one.loaded * more for one, more in zip(timed, crowded, strict=True)])
+        loads = np.array([one.loaded * one.crowding for one in timed])
         stores = np.array([one.stored for one in timed])
         excess = np.maximum(
             _during(start, end, (loads + stores) / length) / (self.rates["hbm"] * 1000),
@@ -309,22 +322,32 @@ def _during(start: Array, end: Array, rate: Array) -> Array:
 
 def predict(recording: Recording, rates: Rates, what_if: WhatIf = AS_IT_IS) -> Prediction:
     """Return the predicted run of a recording on the chip of the rates, with the changes of `what_if`."""
-    model = Model(recording, rates, what_if)
-    rates = model.rates
+    return predicted(Model(recording, rates, what_if))
+
+
+def run_time(model: Model) -> float:
+    """Return the microseconds of a run: those of `predicted`, and nothing else of it."""
+    return max(max((one.end for one in model.run()[0]), default=0.0), *lights(model).values())
+
+
+def predicted(model: Model) -> Prediction:
+    """Return the predicted run of a model."""
+    rates, recording = model.rates, model.recording
     placed, shapes, steps = model.run()
     over = max((one.end for one in placed), default=0.0)
-    path = critical(placed)
     bounds: dict[str, float] = defaultdict(float)
     evidence: dict[str, float] = defaultdict(float)
     error = 0.0
-    for number in path:
+    on_path: dict[tuple[Shape, int], float] = defaultdict(float)
+    for number in critical(placed):
         one = placed[number]
-        time = one.end - one.start
-        bounds[model_bound(model, shapes[number], steps[number])] += time
+        on_path[shapes[number], steps[number]] += one.end - one.start
         bounds[DISPATCH] += max(one.gap, 0.0)
         evidence[rates.evidence("dispatch.submit" if one.reason == SUBMISSION else "dispatch.dependency")] += one.gap
         error += 0.2 * one.gap
-        for letter, share, spread in model_evidence(model, shapes[number], steps[number]):
+    for (shape, step), time in on_path.items():
+        bounds[model_bound(model, shape, step)] += time
+        for letter, share, spread in model_evidence(model, shape, step):
             evidence[letter] += share * time
             error += spread * share * time
     relative = MODEL_ERROR + (error / over if over else 0.0)

@@ -1,4 +1,4 @@
-"""Reader of a run's instructions: `instructions.json` (the distinct ones), `instructions.bin` (calls), `deps.json`.
+"""Reader of a run's instructions: `instructions.json` (the distinct ones, and tasks), `instructions.bin` (calls).
 
 A run has calls: a kernel on one core of a block of a task. Each call executes a stream, a sequence of numbers of rows.
 A row is an instruction with its operands, a flag, a barrier or a slot of a pipe. Equal rows and streams are kept once.
@@ -6,7 +6,7 @@ A row is an instruction with its operands, a flag, a barrier or a slot of a pipe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,6 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import read_payload, read_record
-from pypto_build.diagnose.recorded.graph import TaskGraph, read_graph
 from pypto_build.facts.accesses import PIPES as NAMES
 from pypto_build.facts.accesses import READ, SPACES, WRITE
 
@@ -170,7 +169,8 @@ class BlockCall:
 class Recording:
     """The instructions of a run; `calls` are sorted by task, block and member.
 
-    `after` names the tasks that each task waits for, `ids` has the number of each id.
+    `after` names the tasks that each task waits for, without those that another of these waits for already. `ids` has
+    the number of each id.
     """
 
     rows: Sequence[EventRow]
@@ -189,6 +189,11 @@ class Recording:
             tasks.setdefault(call.task, []).append(call)
         return tasks
 
+    def accesses_as(self, other: Recording) -> bool:
+        """Return whether its calls access global memory as those of a recording that was made from it."""
+        same = self.calls is other.calls and self.streams is other.streams and self.bases is other.bases
+        return same and [row.views for row in self.rows] == [row.views for row in other.rows]
+
 
 class _Document(msgspec.Struct, frozen=True):
     schema: int
@@ -197,6 +202,7 @@ class _Document(msgspec.Struct, frozen=True):
     bases: _Size
     rows: list[EventRow]
     streams: list[_Size]
+    tasks: list[Annotated[list[Annotated[int, msgspec.Meta(ge=0)]], msgspec.Meta(min_length=1)]] = []
 
 
 _CALL = np.dtype([(name, np.uint32) for name in ("task", "block", "member", "kernel", "stream", "bases")])
@@ -231,11 +237,9 @@ def read_recording(directory: Path) -> Recording:
         BlockCall(row[0], row[1], row[2], row[3], row[4], slice(end - row[5], end))
         for row, end in zip(calls.tolist(), last.tolist(), strict=True)
     ]
-    deps = directory / "deps.json"
     listed.sort(key=lambda call: (call.task, call.block, call.member))  # they end in any order
-    graph = read_graph(deps) if deps.is_file() else None
-    ids = task_numbers(graph) if graph else {}
-    after = dependencies(graph, ids) if graph else {}
+    after = dependencies(document.tasks, {call.task for call in listed})
+    ids = {task[0]: number for number, task in enumerate(document.tasks)}
     return Recording(document.rows, streams, listed, bases, after, ids, document.complete)
 
 
@@ -250,25 +254,18 @@ def _fault(document: _Document, calls: Array) -> str:
                 return f"rows[{number}] accesses more memory than there is"
         if any(tile.bytes > _MOST_BYTES for tile in row.tiles):
             return f"rows[{number}] accesses more of a tile than there is"
+    for number, (_, *waits) in enumerate(document.tasks):
+        if waits and max(waits) >= number:
+            return f"tasks[{number}] waits for a task that comes later"
     if len(calls) and int(calls["member"].max()) > _LAST_MEMBER:
         return "a call of a member that no task has"
     return ""
 
 
-def task_numbers(graph: TaskGraph) -> dict[int, int]:
-    """Return the numbers of the tasks that run kernels, by id."""
-    return {raw: number for number, raw in enumerate(task.id for task in graph.tasks if task.func_ids)}
-
-
-def dependencies(graph: TaskGraph, numbers: Mapping[int, int]) -> dict[int, frozenset[int]]:
-    """Return the tasks that each task waits for, by number. Tasks without kernels stand for those they wait for."""
-    waits: dict[int, set[int]] = {}
-    for edge in graph.edges:
-        waits.setdefault(edge.succ, set()).add(edge.pred)
-    through: dict[int, frozenset[int]] = {}
-    for task in graph.tasks:  # in the order of submission: producers come first
-        waited: set[int] = set()
-        for pred in waits.get(task.id, ()):
-            waited |= {numbers[pred]} if pred in numbers else through.get(pred, frozenset())
-        through[task.id] = frozenset(waited)
-    return {numbers[task.id]: through[task.id] for task in graph.tasks if task.id in numbers}
+def dependencies(tasks: Sequence[Sequence[int]], executed: Set[int]) -> dict[int, frozenset[int]]:
+    """Return the tasks that each executed task waits for, by number. Others stand for those that they wait for."""
+    through: list[frozenset[int]] = []
+    for _, *waits in tasks:  # in the order of submission: producers come first
+        parts = [frozenset((one,)) if one in executed else through[one] for one in waits]
+        through.append(parts[0] if len(parts) == 1 else frozenset().union(*parts))
+    return {number: through[number] for number in executed if number < len(through)}

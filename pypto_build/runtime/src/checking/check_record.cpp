@@ -211,11 +211,15 @@ CoreCheck *Checker::core(int index) {
 }
 
 void Checker::edge(const Edge &edge) {
+    if (settings_.instructions && edge.flags & DEP_WAIT)
+        waits_.edge(edge.producer);
     if (recording_ && settings_.judge && edge.flags & DEP_WAIT)
         pending_.emplace_back(edge.producer, edge.source);
 }
 
 void Checker::submitted(const Task &task) {
+    if (settings_.instructions)
+        waits_.submitted(task);
     if (!recording_)
         return;
     tasks_.push_back({task.id,

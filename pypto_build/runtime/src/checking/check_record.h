@@ -173,7 +173,7 @@ public:
     void edge(const Edge &edge) override;
     void submitted(const Task &task) override;
     void waited(const std::vector<ProducerEdge> &producers, bool and_readers) override;
-    bool keeps_history() const override { return recording_ && settings_.judge; }
+    bool keeps_history() const override { return settings_.instructions || (recording_ && settings_.judge); }
 
     bool recording() const { return recording_; }
     bool keeps_operands() const { return recording_ || settings_.operands; }
@@ -213,6 +213,7 @@ private:
     std::map<int, std::unique_ptr<CoreCheck>> cores_;
     std::vector<TaskRow> tasks_;
     std::vector<OutputHole> holes_;
+    WaitRecord waits_;
     std::vector<std::pair<uint64_t, EdgeSource>> pending_;
     std::vector<std::pair<std::vector<uint64_t>, bool>> host_waits_;
 };

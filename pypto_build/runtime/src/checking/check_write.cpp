@@ -43,7 +43,7 @@ void Checker::write(const std::string &directory, bool complete) {
         InstructionFile file;
         for (const auto &[index, core] : cores_)
             file.add(core->instructions_);
-        file.write(directory, complete);
+        file.write(directory, waits_, complete);
     }
     if (!recording_) {
         if (!settings_.operands)

@@ -140,7 +140,7 @@ void InstructionFile::add(const InstructionRecord &core) {
     bases_.insert(bases_.end(), core.bases_.begin(), core.bases_.end());
 }
 
-void InstructionFile::write(const std::string &directory, bool complete) const {
+void InstructionFile::write(const std::string &directory, const WaitRecord &waits, bool complete) const {
     JsonWriter json;
     json.open('{').key("schema").number(1).key("complete").boolean(complete);
     json.key("calls").number(calls_.size()).key("bases").number(bases_.size()).key("rows").open('[');
@@ -175,6 +175,13 @@ void InstructionFile::write(const std::string &directory, bool complete) const {
     for (const std::string *stream : by_number(streams_)) {
         json.number(stream->size() / sizeof(uint32_t));
         binary += *stream;
+    }
+    json.close(']').key("tasks").open('[');
+    for (const WaitRecord::Row &task : waits.rows()) {
+        json.newline().open('[').number(task.id);
+        for (const uint32_t producer : task.producers)
+            json.number(producer);
+        json.close(']');
     }
     json.close(']').close('}').newline();
     make_directories(directory);

@@ -2,6 +2,7 @@
 // pypto_build.diagnose.speed. Equal instructions are one row, and equal sequences of them one stream.
 #pragma once
 
+#include "checking/wait_record.h"
 #include "pypto/check_abi.h"
 #include "pypto/core_context.h"
 
@@ -60,7 +61,7 @@ class InstructionFile {
 public:
     void add(const InstructionRecord &core);
     /// Throws FaultError naming the path.
-    void write(const std::string &directory, bool complete) const;
+    void write(const std::string &directory, const WaitRecord &waits, bool complete) const;
 
 private:
     std::unordered_map<std::string, uint32_t> rows_, streams_;

@@ -36,7 +36,9 @@ void write_region(JsonWriter &json, const std::string &prefix, const ChipTensor 
 // itself; a creator is only added where nothing else names it.
 void GraphRecord::edge(const Edge &edge) {
     for (PendingEdge &known : pending_) {
-        if (edge.source == EdgeSource::TensorMap || known.edge.producer != edge.producer ||
+        if (edge.source == EdgeSource::TensorMap)
+            break;
+        if (known.edge.producer != edge.producer ||
             (edge.source != EdgeSource::Creator && known.edge.source != edge.source))
             continue;
         if (known.edge.source != EdgeSource::TensorMap)

@@ -17,7 +17,8 @@ bool writes(TensorArgType tag) {
 } // namespace
 
 void Orchestrator::add_edge(const Edge &edge) {
-    edges_.push_back({edge.producer, edge.flags});
+    if (!graph_.retired(edge.producer))
+        edges_.push_back({edge.producer, edge.flags});
     for (OrchestrationObserver *observer : observers_)
         observer->edge(edge);
 }
