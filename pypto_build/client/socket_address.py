@@ -61,7 +61,7 @@ def _is_mine(path: str) -> bool:
 
 
 def address(sockets: str, situation: str) -> str:
-    """Return the path of the socket in ``sockets`` for this situation; two situations may share one."""
+    """Return the path of the socket in ``sockets`` for processes in this situation (see `describe_situation`)."""
     data = situation.encode(errors="surrogateescape")
     return f"{sockets}/{zlib.crc32(data):08x}{zlib.adler32(data):08x}"
 

@@ -179,7 +179,7 @@ class BoundedInput:
             if header and (len(header[1]) > _DIGITS or int(header[1]) > LARGEST):
                 size = header[1][:_DIGITS].decode()
                 print(
-                    f"pypto-build lsp: a message of {size} bytes is skipped: the limit is {LARGEST} are read",
+                    f"pypto-build lsp: a message of {size} bytes is skipped: the limit is {LARGEST} bytes",
                     file=sys.stderr,
                 )
                 self._leaves_out = True

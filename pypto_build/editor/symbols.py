@@ -174,7 +174,7 @@ def renamed(live: LiveModule, token: Token, new: str, path: Path | None) -> list
     if value is None or function is None:
         raise RenameError(f"{token.text}: only values (%name) and functions (@name) can be renamed")
     if "#" in value.name or ":" in token.text:
-        raise RenameError(f"{token.text}: one of several results, which share a name")
+        raise RenameError(f"{token.text}: one of several results with one name, which cannot be renamed alone")
     if not (match := _NEW_NAME.match(new)):
         raise RenameError(f"{new}: a name is a letter followed by letters, digits and _ $ . -, or a number")
     name = f"%{match[1]}"

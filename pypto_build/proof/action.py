@@ -37,15 +37,15 @@ class Action:
 
     ``name`` is that of its record in its place. ``outputs`` are relative to the place; the command writes each under
     its name with ``.tmp`` behind it. With ``tree``, the outputs are all files that it leaves in that directory.
-    ``settings`` decide besides the command, and are told to people by their labels; ``unkeyed`` are words at the
+    ``settings`` decide besides the command, and are shown by their labels; ``unkeyed`` are words at the
     command's end that decide nothing. ``main`` is an input that the tool must be seen to read; if it is not, nothing
-    is known of what it read. One that is not ``shared`` stays out of the store.
+    is known of what it read. An action that is not ``shared`` stays out of the store.
     ``good`` are the exit statuses of a result that may stand for another run.
     ``prefix`` are the words of a launcher, which decides nothing. What lies in ``private`` directories is no input,
     nor are ``private`` files. The result of one that is ``assumed`` is kept where nothing can be watched, too: its
-    declared inputs are all that it depends on. One that is ``whole`` is a test: all that it starts is watched, whatever
-    environment that gets. One that is ``foreign`` executes the user's Python: a file whose status it asked for counts
-    by its content. ``leaves`` is a file that has to be in the tree.
+    declared inputs are all that it depends on. An action that is ``whole`` is a test: all processes
+    that it starts are watched, in any environment. An action that is ``foreign`` executes the user's Python: a file whose status it asked
+    for counts by its content. ``leaves`` is a file that has to be in the tree.
     """
 
     name: str
@@ -106,8 +106,9 @@ class InputSet(msgspec.Struct, frozen=True, array_like=True):
 class Result(msgspec.Struct, array_like=True):
     """The result of one action: its own inputs by name, the sets of those it was seen to read, what it wrote.
 
-    One without ``good`` says that the action failed on these inputs, so an earlier good result no longer counts. One
-    whose outputs name directories of the machine says which (``located``), and holds for no others.
+    A result without ``good`` says that the action failed on these inputs, so an earlier good result no longer
+    counts. A result whose outputs name directories of the machine lists them in ``located``, and holds
+    for no others.
     """
 
     key: str

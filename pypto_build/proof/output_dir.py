@@ -616,7 +616,7 @@ class OutputDir:
         }
 
     def _note_success(self, attempt: _Attempt, result: Result) -> None:
-        """Record a result here, and in the store if it goes there. One that names places is marked as theirs."""
+        """Record a result here, and in the store if it goes there. A result that names directories is marked so."""
         paths = [self.directory / name for name in result.outputs]
         size = sum(path.lstat().st_size for path in paths)
         most = self._store.largest if attempt.action.shared else _MOST_SEARCHED

@@ -336,7 +336,7 @@ class RedisStore:
         kind = redis.SSLConnection if url.startswith("rediss:") else redis.Connection
 
         class Connection(kind):  # type: ignore[misc, valid-type]
-            """One whose socket keeps within the bounds."""
+            """A connection whose socket keeps the limits."""
 
             def _connect(self) -> Any:
                 return BoundedSocket(super()._connect(), bounds)

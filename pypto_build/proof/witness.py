@@ -421,7 +421,7 @@ def of_python(account: Account, foreign: bool = False) -> Account:
 def remove_stale_bytecode(account: Account) -> str:
     """Remove the compiled modules of the user's that are older than their sources; return such a source, empty if none.
 
-    Python takes them if the source has its old size and time. One that cannot be removed leaves the account
+    Python takes them if the source has its old size and time. A file that cannot be removed leaves the account
     ``unseen``.
     """
     homes, stale = _Homes(account), ""

@@ -53,7 +53,7 @@ class Ahead:
 
     def _files_are_whole(self) -> bool:
         """Return whether no loaded library was overwritten in place. A library that another file replaced is fine, as
-        it can be reloaded. One that was overwritten while it was loaded can be neither used nor unloaded."""
+        it can be reloaded. A library that was overwritten while it was loaded can be neither used nor unloaded."""
         changed = list(self._files.changed())
         require_files(path for path, _ in changed)
         return all(is_other for _, is_other in changed)

@@ -44,7 +44,8 @@ class Sandbox:
     def wrap(self, argv: Sequence[str], writable: Iterable[Path], *, hears_terminal: bool = False) -> list[str]:
         """Return the command line that runs `argv` with nothing writable but `writable`, which exists.
 
-        One that `hears_terminal` gets Ctrl-C, and could type there: it must be ours, and keep its children from it.
+        A command that `hears_terminal` gets Ctrl-C, and could type there: it must be ours, and keep its children
+        from it.
         """
         session = [] if hears_terminal else ["--new-session"]
         words = [*_WITH_FILTER, str(self.filter), self.program, "--seccomp", "9", *_SEPARATE, "--die-with-parent"]

@@ -3,8 +3,8 @@
 DIR gets small artifacts whose outputs tell apart what docs/lookup/agreement.md has as answers. With --run they are
 replayed on the platform of -p, what came out is read, and DIR/results.json is the file to send. Without it, run them
 by hand:
-`pypto-build replay 'DIR/_jit_*'`, or, where only simpler is, `python kernel_config_scene_test.py -p a2a3` in each. What
-that left is read by `--read DIR`, a file that somebody sent by `--read results.json`.
+`pypto-build replay 'DIR/_jit_*'`, or, where only simpler is, `python kernel_config_scene_test.py -p a2a3` in each.
+Then `--read DIR` reads the outputs, and `--read results.json` reads a file of results.
 
 Exit status: 0 every output is one of the answers, 1 some are neither or were not run, 2 usage.
 """

@@ -213,7 +213,7 @@ def _range(text: str, extent: int) -> range:
 
 
 class _ArgsCommand(gdb.Command):  # type: ignore[misc]
-    """pypto-args: the task, and what it was given."""
+    """pypto-args: print the task and its arguments."""
 
     def __init__(self, path: str) -> None:
         super().__init__("pypto-args", gdb.COMMAND_DATA)

@@ -206,7 +206,8 @@ def _schedules(runner: Runner, base: Outputs) -> list[Finding]:
         except Failed as failed:
             error = failed.verdict.error
             print(f"[flaky] schedule {number} (seed {seed}) of {options.rounds} ended: {failed.verdict.status}")
-            message = f"a schedule (SHUFFLE=1 SEED={seed}) ends: {error.message if error else failed.verdict.status}"
+            reason = error.message if error else failed.verdict.status
+            message = f"a run with the schedule SHUFFLE=1 SEED={seed} fails: {reason}"
             hint = error.hint if error else ""
             return [Finding("flaky/schedule-ends", message, hint=hint)]
         if differing:

@@ -281,7 +281,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _in_workspace(finding: Finding, top: Path) -> Finding:
-    """The finding with the path that everybody who has the workspace knows."""
+    """Return the finding with a path relative to the workspace."""
     inside = Path(finding.path).is_relative_to(top) if finding.path else False
     return msgspec.structs.replace(finding, path=str(Path(finding.path).relative_to(top))) if inside else finding
 

@@ -1,4 +1,4 @@
-"""Reads argument dumps of every vintage: the manifest first, values only when somebody asks for them.
+"""Reads argument dumps of every vintage: the manifest first, values only on demand.
 
 Layouts, newest first (simpler's history):
 

@@ -1,4 +1,4 @@
-"""Reads the task graph of a run, `deps.json`, of every vintage, and answers who waits for whom.
+"""Reads the task graph of a run, `deps.json`, of every vintage, and answers which task waits for which.
 
 Since 2026-08-13 edges carry flags, since 2026-05-20 slices have strides and a first element; before they have offsets.
 The first form (2026-05-11) has nothing but pairs of ids. What a form lacks is empty here.
@@ -287,7 +287,7 @@ class TaskGraph:
 
     @cached_property
     def succs(self) -> dict[int, dict[int, list[Edge]]]:
-        """For each task who waits for it: edges by successor."""
+        """Return for each task the edges to the tasks that wait for it, by successor."""
         return _grouped(self.edges, "pred", "succ")
 
     def pairs(self) -> list[tuple[int, int]]:

@@ -280,7 +280,7 @@ _ERROR = re.compile(r"\berror: *(.*)")
 
 @dataclass
 class Reduction:
-    """One text, and how it is told whether it still fails in the same way."""
+    """The reduction of one text, with the check that it still fails in the same way."""
 
     options: argparse.Namespace
     artifact: Artifact

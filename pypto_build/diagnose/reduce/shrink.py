@@ -209,7 +209,7 @@ def _is_zero(lines: Sequence[str], value: str) -> bool:
 
 
 def operations(case: Case) -> Iterator[Attempt]:
-    """Without operations: half of them, a quarter, …, one; what then nobody uses goes too."""
+    """Yield cases without operations: half of them, a quarter, …, one. Unused values go too."""
     for name, lines in _modules(case):
         removable = [at for at, line in enumerate(lines) if _removable(line)]
         for start, stop in runs(len(removable)):
@@ -235,7 +235,7 @@ def _removable(line: str) -> bool:
 
 
 def _tidied(case: Case, name: str, lines: Sequence[str]) -> Case:
-    """The case with these lines, without values that nobody uses."""
+    """Return the case with these lines, without unused values."""
     left = list(lines)
     while True:
         counts = Counter(value for line in left for value in _VALUE.findall(line))

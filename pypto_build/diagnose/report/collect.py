@@ -170,7 +170,7 @@ def _core(evidence: Evidence, tasks: list[Task], name: str) -> str:
 
 
 def _columns(rows: list[tuple[int, int, float, float]], start: float, end: float) -> dict[str, Any]:
-    """Rows as columns of whole numbers, in base64: a million of them are 19 MB, and no work for who reads them.
+    """Rows as columns of whole numbers, in base64: a million rows take 19 MB and need no parsing.
 
     Times are fractions of the span from ``start`` to ``end``, 0 to 2 ** 32 - 1.
     """

@@ -91,7 +91,7 @@ def _nodes(root: Node) -> Iterator[tuple[Node, str]]:
 
 
 def _told(node: Node) -> list[tuple[int, str]]:
-    """The places behind which a variable is told, and which."""
+    """Return the positions behind which a variable is recorded, with its name."""
     in_block = node.parent is not None and node.parent.type in _BLOCKS
     if node.type == "declaration" and in_block and not _static(node):
         return [(node.end_byte, name) for name in _initialised(node)]

@@ -273,7 +273,7 @@ def chosen_of(text: str, every: Sequence[SweepCase]) -> list[SweepCase]:
 def bound(binding: Binding, case: SweepCase, symbols_of_run: Sequence[Symbol]) -> Binding:
     """The arguments of a case: floating-point inputs of its kind, sizes of its own.
 
-    Raises a usage error for a tensor of whole numbers whose size changes: nobody knows what should be in it.
+    Raises a usage error for a tensor of whole numbers whose size changes: its values at another size are unknown.
     """
     sizes = {axis: size for symbol, size in zip(symbols_of_run, case.sizes, strict=True) for axis in symbol.places}
     return replace(binding, tensors=tuple(_bound(tensor, case, sizes) for tensor in binding.tensors))

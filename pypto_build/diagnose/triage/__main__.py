@@ -2,8 +2,8 @@
 
 python -m pypto_build.diagnose.triage ARTIFACT_DIR --platform P --build-dir OUT --embedded PATH [--binaries DIR]
 
-OUT has the verdict of the replay. Without --binaries, what needs the checked build is left out. With --until lint it
-ends there, with 0 and without a word unless that is certain.
+OUT has the verdict of the replay. Without --binaries, instruments that need the checked build are left out.
+With --until lint, triage stops after lint. It then prints nothing and returns 0, unless the cause is certain.
 """
 
 from __future__ import annotations

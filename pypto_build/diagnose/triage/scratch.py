@@ -30,7 +30,7 @@ def copy_artifact(artifact: Artifact, scratch: Path) -> Path:
 
 
 def make_golden(artifact: Path) -> bool:
-    """Compute the golden of a copy anew, by its golden.py; whether that could be done."""
+    """Compute the golden of a copy again with its golden.py. Returns whether that worked."""
     (artifact / "data" / "golden.json").unlink(missing_ok=True)
     command = [*own_tool("pypto_build.compiler.golden"), str(artifact)]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -68,7 +68,7 @@ class FirstRun:
 
     @cached_property
     def opaque(self) -> frozenset[int]:
-        """Kernels, by func_id, that may touch memory otherwise than by instructions: all of their tensors."""
+        """Return the func_ids of kernels that may access memory without instructions."""
         sources = {kernel.func_id: kernel.source for kernel in load_artifact(self._artifact).kernels}
         return frozenset(func_id for func_id, source in sources.items() if may_be_plain(source))
 
@@ -307,7 +307,10 @@ class Runs:
         return self._traced[call]
 
     def too_large(self, call: Call) -> str:
-        """Why a call cannot be traced; empty where it can. Its trace is on the disk, and so is the reference's."""
+        """Return the reason why a call cannot be traced, or an empty text.
+
+        Its trace and the trace of the reference must fit on the disk.
+        """
         size = self.first_run.bytes_of(call)
         free = shutil.disk_usage(self.launch.build_dir).free
         if 2 * _TIMES * size < free:
@@ -433,7 +436,7 @@ class Runs:
 
 
 def flat(calls: Iterable[Call]) -> list[int]:
-    """Calls as the runtime is told them."""
+    """Return the calls as the flat list that the runtime takes."""
     return [number for call in calls for number in call]
 
 

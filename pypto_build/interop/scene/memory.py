@@ -76,7 +76,7 @@ class Buffer:
 
     @property
     def shm(self) -> SharedBytes:
-        """Return its bytes, in the form of a shared memory object."""
+        """Return its bytes as a shared memory object."""
         return SharedBytes(self.memory)
 
     def tensor(self, shapes: Sequence[int], dtype: Any, offset: int = 0) -> Tensor:

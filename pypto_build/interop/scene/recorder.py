@@ -209,8 +209,10 @@ class Recorder:
         self.lines.append(f"orch.submit_next_level_group(callables[{name!r}], [{variables}], config, workers={ranks})")
 
     def submit_sub(self, handle: int, args: TaskArgs | None = None, *_: Any, **__: Any) -> None:
-        """Record a host callable. One without a name is called here after the chips have finished: no dispatch may wait
-        for it."""
+        """Record a host callable.
+
+        A callable without a name is called here after the chips have finished, so no dispatch may wait for it.
+        """
         if handle not in self.functions:
             raise NeedsSimpler("a host callable that was not registered")
         if handle in self.hosts:

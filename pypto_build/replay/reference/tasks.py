@@ -264,7 +264,9 @@ def _start(member: Member, slots: Sequence[Slot], block: int, blocks: int) -> An
 
 
 def _pointer(unit: Unit, argument: TensorArgument) -> Any:
-    """Return a tensor in the form of the generated text. Results are cached, since the same memory recurs in loops."""
+    """Return a tensor as the object that generated PyTorch code takes. Results are cached, since the same memory
+    recurs in loops.
+    """
     key = argument[:4]
     pointer = unit.pointers.get(key)
     if pointer is None and "Pointer" in unit.namespace:

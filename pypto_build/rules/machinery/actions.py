@@ -71,7 +71,7 @@ def run_with_errors(command: list[str], env: dict[str, str]) -> tuple[int, str]:
 
 
 class WaitingTool:
-    """One of our own tools that loads what it needs and waits for its turn; it prints as ``run_streaming`` does."""
+    """Run one of our own tools that loads what it needs and waits for its turn; it prints as ``run_streaming`` does."""
 
     since = 0
 

@@ -21,8 +21,8 @@ _TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", float: "number", 
 class Attribute(msgspec.Struct, frozen=True):
     """One attribute of a rule.
 
-    ``types`` are the Python types that a value may have. One that names files has a ``kind`` in their place, and is
-    given as SCons nodes; ``words`` are texts that it takes besides.
+    ``types`` are the Python types that a value may have. An attribute that names files has a ``kind`` in their
+    place, and is given as SCons nodes; ``words`` are texts that it takes besides.
     """
 
     name: str

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 
 class Early:
-    """Does jobs in ``threads`` of its own from `begin` on, until `end` leaves out the rest; with 0, it does none."""
+    """Runs jobs in ``threads`` background threads after `begin`. `end` drops the jobs that have not started."""
 
     def __init__(self, threads: int) -> None:
         self._pool = ThreadPoolExecutor(threads) if threads > 0 else None

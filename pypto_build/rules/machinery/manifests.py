@@ -106,7 +106,7 @@ class EvaluatedManifests:
 
 
 def _real(paths: Sequence[str]) -> list[str]:
-    """Return the directories of these files, without links."""
+    """Return the directories of these files, with links resolved."""
     return list(map(os.path.realpath, dict.fromkeys(map(os.path.dirname, paths))))
 
 

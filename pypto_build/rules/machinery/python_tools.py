@@ -36,9 +36,10 @@ def python_tool(
 ) -> Action:
     """Return the action that runs ``module``; ``more`` are further fields of it. Its own modules count as read.
 
-    An action that is not ``keyed`` depends on nothing of the caller's environment. One without ``toolkits`` does not
+    An action that is not ``keyed`` depends on nothing of the caller's environment. A tool without ``toolkits`` does not
     get the variables of toolkits. If it ``runs_programs``, it executes the user's Python. Its whole environment is then
-    in the key, with the ``variables`` that the user declares. One that is ``foreign`` executes the user's Python, too.
+    in the key, with the ``variables`` that the user declares. A tool that is ``foreign`` executes the user's
+    Python, too.
     """
     environment = workspace.environment
     if runs_programs:

@@ -39,8 +39,8 @@ class Step:
     """One command of a build: its action, and its line of output.
 
     ``helpers`` is called just before the command runs, and returns files that make it faster. A step that is done
-    ``again`` runs even if it is proven. One that is not ``recorded`` leaves no result. ``otherwise`` is the reason if
-    no input differs.
+    ``again`` runs even if it is proven. A step that is not ``recorded`` leaves no result. ``otherwise`` is the
+    reason if no input differs.
 
     The line of a step is a detail, unless the step is ``shown`` or fails; ``lead`` is called with the reason before.
     """

@@ -312,8 +312,7 @@ class Workspace:
         return str(path.relative_to(self.top)) if path.is_relative_to(self.top) else str(path)
 
     def short(self, path: str | os.PathLike[str]) -> str:
-        """``path`` for people: in a directory of an artifact or of OUT, relative to the artifact or OUT; any other of
-        the workspace, relative to that."""
+        """Return ``path`` as messages show it: relative to its artifact, to OUT, or else to the workspace."""
         directory, name = os.path.split(path)
         if name in ("", ".", ".."):
             return self._short(os.fspath(path))
