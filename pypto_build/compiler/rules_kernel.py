@@ -240,7 +240,7 @@ def vector_tile(
 
 def static_extents(at: RuleContext, op: Op, operand: Operand, what: str) -> tuple[int, ...]:
     if not isinstance(operand, tuple) or not operand:
-        at.fail(op, f"{called(op.name)}: {what} is a list of numbers")
+        at.fail(op, f"{called(op.name)}: {what} must be a list of numbers")
     values = tuple(int(item.value) for item in operand if isinstance(item, Const))
     if len(values) < len(operand) or min(values) <= 0:
         at.fail(

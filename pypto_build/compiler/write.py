@@ -60,7 +60,7 @@ def write_files(root: Path, files: Mapping[str, str | bytes]) -> list[str]:
 
 
 def write_dumps(root: Path, dumps: Mapping[str, str]) -> None:
-    """Leave the dumps of a compilation that failed, and none of passes it did not come to; all else stays."""
+    """Write the dumps of a failed compilation, and remove older dumps of later passes. Other files stay."""
     for directory in {(root / path).parent for path in dumps}:
         for stale in directory.glob("[0-9][0-9]_*.py"):
             stale.unlink()

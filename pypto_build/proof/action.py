@@ -44,8 +44,8 @@ class Action:
     ``prefix`` are the words of a launcher, which decides nothing. What lies in ``private`` directories is no input,
     nor are ``private`` files. The result of one that is ``assumed`` is kept where nothing can be watched, too: its
     declared inputs are all that it depends on. An action that is ``whole`` is a test: all processes
-    that it starts are watched, in any environment. An action that is ``foreign`` executes the user's Python: a file whose status it asked
-    for counts by its content. ``leaves`` is a file that has to be in the tree.
+    that it starts are watched, in any environment. An action that is ``foreign`` executes the user's Python: a file
+    whose status it asked for counts by its content. ``leaves`` is a file that has to be in the tree.
     """
 
     name: str

@@ -213,7 +213,10 @@ def run_blocks(members: Sequence[Member], slots: Sequence[Slot], blocks: int) ->
 
 
 def _run_group(members: Sequence[Member], slots: Sequence[Slot], numbers: Sequence[int], blocks: int) -> None:
-    """Run members that are generators in turns. Others run first if they push to pipes, else last."""
+    """Run members that are generators in turns.
+
+    Other members run before them if they push to pipes, else after them.
+    """
     namespace = members[0].body.unit.namespace
     if "_reset_pipes" in namespace:
         namespace["_reset_pipes"]()
