@@ -1,17 +1,19 @@
 """Does in any directory what ``scons VERB JIT=PATH NAME=value`` does: ``pypto-build VERB PATH [flags] [NAME=value]``.
 
-The flags are those of PyPTO's and simpler's runners, by their old names and new. The exit status says what happened:
-0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang, 7 unchecked, 8 a broken rule of the device.
+Examples:
+  pypto-build VERB --help                 all flags of a verb
+  pypto-build replay _jit_x               build and replay an artifact
+  pypto-build replay x.tar.zst            replay an archive of a run
+  pypto-build replay test_x.py::TestX     replay a scene test
 
-PATH may be an archive that ``scons pack`` wrote. It is unpacked below the build directory and runs with its options.
+PATH is a directory, a name, a glob, `latest`, an archive or a scene test. A flag may also be written as an option of
+SCons, NAME=value. The flags of PyPTO's and simpler's runners work, by their old names and new.
 
-PATH may be a scene test, FILE[::CLASS[::CASE]]. ``pypto-build scene`` takes the flags of simpler's own runner.
+The exit status is 0 pass, 1 mismatch, 2 usage, 3 build, 4 golden, 5 runtime fault, 6 hang, 7 unchecked, 8 a broken
+rule of the device.
 
-``pypto-build wrap [flags] -- COMMAND`` runs a script of PyPTO's or pypto-lib's and keeps what a replay needs.
-``pypto-build fetch`` brings revisions of simpler and pto-isa into the cache.
-
-A process stays loaded, so that the next command starts at once. It ends itself after a while without work.
-``pypto-build shutdown`` ends it. ``--no-server`` and PYPTO_BUILD_SERVER=0 do without it.
+A process stays loaded, so that the next command starts at once. It ends by itself. `pypto-build shutdown` ends it now,
+and --no-server does without it.
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ def main(argv: Sequence[str] | None = None, scons: Scons | None = None) -> int:
         from pypto_build.editor.setup.completion import main as complete
 
         return complete(words[1:])
-    if words[:1] == ["help"]:  # as scons has it
+    if not words or words[0] == "help":  # as scons has it
         words = [*words[1:2], "--help"]
     if words and words[0] in _TOOLS:
         return _run([*own_tool(_TOOLS[words[0]]), *words[1:]], os.environ)
@@ -340,6 +342,13 @@ class _Parser(argparse.ArgumentParser):
 class _Help(argparse.RawDescriptionHelpFormatter):
     """Wraps paragraphs to the terminal's width, and rows of a table under where their words begin."""
 
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, action.dest.upper()) if action.nargs != 0 else ""
+        names = f"{', '.join(action.option_strings)} {value}".rstrip()
+        return "\n  ".join(textwrap.wrap(names, self._width - 2, break_on_hyphens=False))
+
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         lines: list[str] = []
         for part in text.split("\n\n"):
@@ -353,7 +362,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 @cache
 def parser(verb: str = "") -> _Parser:
-    """Return the command line's flags; with a verb those that it takes, for their help."""
+    """Return the command line's flags, or those that a verb takes. Without a verb, the help is one page of verbs."""
     flags = _Parser(
         prog="pypto-build",
         usage=f"pypto-build {verb or 'VERB'} PATH [flags] [NAME=value ...]",
@@ -362,13 +371,19 @@ def parser(verb: str = "") -> _Parser:
         formatter_class=_Help,
         allow_abbrev=False,
     )
-    flags.add_argument("--version", action="version", version=f"pypto-build {__version__}")
-    flags.add_argument("verb", metavar="VERB", help=argparse.SUPPRESS if verb else "one of those above")
-    flags.add_argument("path", metavar="PATH", nargs="?", help="the artifact: a directory, a name, a glob or 'latest'")
-    flags.add_argument("--runtime-dir", "--work-dir", help="the artifact, by the names of upstream's flags")
-    flags.add_argument("--batch-manifest", metavar="JSON", help="artifacts: a list of {work_dir, platform}")
-    flags.add_argument("-j", dest="jobs", type=int, help="compilations at a time (default: this machine's processors)")
-    flags.add_argument("-k", dest="keep_going", action="store_true", help="go on with other programs after a failure")
+
+    def with_verb(text: str) -> str:
+        return text if verb else argparse.SUPPRESS
+
+    add = flags.add_argument
+    add("--version", action="version", version=f"pypto-build {__version__}")
+    add("verb", metavar="VERB", help=argparse.SUPPRESS)
+    add("path", metavar="PATH", nargs="?", help=with_verb("the artifact: a directory, a name, a glob or 'latest'"))
+    add("--runtime-dir", "--work-dir", metavar="DIR", help=with_verb("the artifact, as upstream's flags name it"))
+    add("--batch-manifest", metavar="JSON", help=with_verb("artifacts: a list of {work_dir, platform}"))
+    jobs, go_on = "compilations at a time (default: this machine's processors)", "go on with others after a failure"
+    add("-j", dest="jobs", type=int, metavar="N", help=with_verb(jobs))
+    add("-k", dest="keep_going", action="store_true", help=with_verb(go_on))
     taken = [option for option in _OPTIONS if not verb or _takes(verb, option.name)]
     headings = dict.fromkeys(GROUP[option.name] for option in taken)
     groups = {group: flags.add_argument_group(group.value[:1].lower() + group.value[1:]) for group in headings}
@@ -376,7 +391,8 @@ def parser(verb: str = "") -> _Parser:
         names = option.flags or (f"--{option.name.lower().replace('_', '-')}",)
         group, switch = groups[GROUP[option.name]], option.default is False
         doc = _plain(option.doc_for(verb).removeprefix("1: "))
-        about: dict[str, Any] = {"dest": option.name, "help": f"{doc} ({option.name}={'1' if switch else ''})"}
+        shown = f"{doc} ({option.name}={'1' if switch else ''})" if verb else argparse.SUPPRESS
+        about: dict[str, Any] = {"dest": option.name, "help": shown}
         if switch:
             group.add_argument(*names, action="store_true", **about)
         elif option.bare is not None:
@@ -384,15 +400,15 @@ def parser(verb: str = "") -> _Parser:
         else:
             group.add_argument(*names, metavar="VALUE", **about)
     if not verb or _takes(verb, "PREFER"):
-        about = {"dest": "PREFER", "action": "store_const", "const": "cpp", "help": "as --prefer cpp"}
+        about = {"dest": "PREFER", "action": "store_const", "const": "cpp", "help": with_verb("as --prefer cpp")}
         groups[GROUP["PREFER"]].add_argument("--no-rebuild-from-pto", **about)
     if not verb or _takes(verb, "CHECK"):
-        about = {"metavar": "LIST", "help": f"none, or of {', '.join(_SANITIZERS)} several with commas"}
+        about = {"metavar": "LIST", "help": with_verb(f"none, or of {', '.join(_SANITIZERS)} several with commas")}
         groups[GROUP["CHECK"]].add_argument("--sanitizer", **about)
     for name in _NO_EFFECT if not verb else ():
         flags.add_argument(name, action="append_const", dest="no_effect", const=name, help=argparse.SUPPRESS)
     older = "dump arguments in the form before 2026-06-18 (DUMP= with DUMP_FORMAT=tensor, where simpler does not dump)"
-    about = {"dest": "old_dump", "metavar": "LEVEL", "help": older}
+    about = {"dest": "old_dump", "metavar": "LEVEL", "help": with_verb(older)}
     if not verb or _takes(verb, "DUMP"):
         groups[GROUP["DUMP"]].add_argument(*_OLD_DUMP, nargs="?", const=_OLD_LEVEL, **about)
     return flags
@@ -404,10 +420,10 @@ def _takes(verb: str, option: str) -> bool:
 
 def _verbs_text() -> str:
     """Return the verbs as `scons` alone lists its targets."""
-    wrap = {"wrap": "run a script as it is and keep what a replay needs: 'pypto-build wrap -- COMMAND'"}
+    wrap = {"wrap": "run a script with 'wrap -- COMMAND' and keep what a replay needs"}
     ours = {
         "init": "begin a repository: SConstruct, a program, CI, editor files",
-        "setup": "show the files that editors, shells and CI need; WRITE=1 writes them",
+        "setup": "show files for editors, shells and CI; WRITE=1 writes them",
         "lsp": "serve .pto modules to an editor, on standard input and output",
         "mcp": "serve the verbs to an agent, on standard input and output",
     }

@@ -32,7 +32,7 @@ class Group(Enum):
     RECORDS = "For what the run records in dfx_outputs/"
     PROGRAMS = "For compile"
     TOOLS = "For some verbs"
-    MANY = "For many artifacts (JIT= a glob, names with commas or @LIST; PLATFORM= with commas)"
+    MANY = "For many artifacts (JIT= names, a glob or @LIST; PLATFORM= names)"
 
 
 # fmt: off

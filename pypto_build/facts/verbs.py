@@ -147,7 +147,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             "passes",
             "pypto_build.diagnose.passes",
-            "show what each compiler pass changed, and the first that broke it",
+            "show what each compiler pass changed, and which broke it",
             Needs.ARTIFACT,
             _flags("PASS", "KERNEL", "JSON", "SARIF"),
         ),
