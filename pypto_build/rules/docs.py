@@ -277,7 +277,7 @@ def findings_page() -> str:
         "",
     ]
     for title, rows in findings.SECTIONS.items():
-        lines += [f"## {title}", "", "| rule | says |", "|---|---|"]
+        lines += [f"## {title}", "", "| rule | means |", "|---|---|"]
         lines += [*(f"| `{rule}` | {meaning} |" for rule, meaning in rows.items()), ""]
     lines += [
         "`scons hang` uses the names of [hangs](hangs.md) and of the runtime's error codes, such as `hang/crash`.",
