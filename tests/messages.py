@@ -22,7 +22,7 @@ ROOMS = (
 _SHOWN = frozenset(
     {
         *("error", "warn", "note", "detail", "print", "fail", "refuse", "OptionError", "BuildFailure"),
-        *("Finding", "Related", "Wrong", "in_kernel", "in_orchestration", "in_manifest", "_found", "_finding"),
+        *("Finding", "Related", "Wrong", "in_kernel", "in_orchestration", "in_manifest", "_driver_finding", "_finding"),
     }
 )
 #: Arguments and variables that hold a part of a message.

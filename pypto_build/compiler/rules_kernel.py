@@ -411,10 +411,8 @@ def _expand(axis: int, drops_tile: bool) -> Rule:
         x, narrow = at.tile(op, 0), at.tile(op, 1)
         shape = (x.shape[0], 1) if axis == 0 else (1, x.shape[1])
         if narrow.shape != shape:
-            at.fail(
-                op,
-                f"{called(op.name)}: one value a {'row' if axis == 0 else 'column'} is {list(shape)}, found {narrow}",
-            )
+            each = "row" if axis == 0 else "column"
+            at.fail(op, f"{called(op.name)}: one value for each {each} needs {list(shape)}, found {narrow}")
         if narrow.dtype != x.dtype:
             at.fail(op, f"{called(op.name)}: {x.dtype} and {narrow.dtype}", "convert one of them with pl.cast")
         return (replace(op, args=(op.args[1],)) if drops_tile else op), replace(x, pad="null")

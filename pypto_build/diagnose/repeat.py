@@ -48,7 +48,7 @@ def add_passed_on(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, action="store_true", help=f"the replay ran with {name}=1")
 
 
-def given_options(written: Sequence[str]) -> Repeat:
+def written_options(written: Sequence[str]) -> Repeat:
     """Return the options of a parsed command line from its words, which keep the spelling of values."""
     assignments, flags = [], []
     words = [part for word in written for part in (word.split("=", 1) if word.startswith("--") else [word])]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.diagnose.repeat import PASSED_ON, Repeat, add_passed_on, given_options
+from pypto_build.diagnose.repeat import PASSED_ON, Repeat, add_passed_on, written_options
 from pypto_build.facts.options import OPTIONS
 from pypto_build.interop import run
 from pypto_build.rules.targets import TARGETS
@@ -34,7 +34,7 @@ def test_options_come_back_as_written() -> None:
     parser = argparse.ArgumentParser()
     add_passed_on(parser)
     words = ["--rtol=1e-03", "--strict", "--data", "/d", "--dump-select", "add:0,mul", "--log-level", "v3"]
-    repeat = given_options(words)
+    repeat = written_options(words)
     assert repeat.assignments == ("DATA=/d", "RTOL=1e-03", "DUMP_ARGS=add:0,mul", "LOG_LEVEL=v3", "STRICT=1")
     assert repeat.scons("replay", Path("/a b"), "a5sim").startswith("scons replay 'JIT=/a b' PLATFORM=a5sim DATA=/d ")
     assert parser.parse_args([*repeat.flags]) == parser.parse_args(words)

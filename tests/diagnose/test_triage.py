@@ -19,7 +19,7 @@ from pypto_build.artifact.pt import write_pt
 from pypto_build.compiler.__main__ import main as compile_main
 from pypto_build.compiler.golden import main as make_golden
 from pypto_build.diagnose.findings import Edit, Finding
-from pypto_build.diagnose.repeat import given_options
+from pypto_build.diagnose.repeat import written_options
 from pypto_build.diagnose.triage.__main__ import Triage, lines_of, parser
 from pypto_build.diagnose.triage.causes import Answer, Circumstances, weigh
 from pypto_build.diagnose.triage.golden import golden_findings
@@ -74,7 +74,7 @@ class Instruments(Triage):
 
     def __init__(self, findings: dict[str, Finding], status: Status = "mismatch") -> None:
         words = ["examples/none", "--build-dir", "out", "--embedded", "module", "--binaries", "out/check"]
-        super().__init__(parser().parse_args(words), verdict(status), given_options(words))
+        super().__init__(parser().parse_args(words), verdict(status), written_options(words))
         self.found, self.asked = findings, list[str]()
 
     def _tool(self, name: str, words: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ _TOOLS = {rule.partition("/")[0] for rule in RULES}
 _RULE = re.compile(rf"({'|'.join(sorted(_TOOLS))})/([a-z]+(?:-[a-z]+)*)\Z")
 _NAME = re.compile(r"[a-z]+(?:-[a-z]+)*\Z")
 #: Functions of scons lint that make a finding of a rule without its tool.
-_OF_LINT = {"in_kernel", "in_orchestration", "in_manifest", "_found"}
+_OF_LINT = {"in_kernel", "in_orchestration", "in_manifest", "_driver_finding"}
 
 
 def _trees() -> list[ast.Module]:

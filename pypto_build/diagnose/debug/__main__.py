@@ -221,7 +221,7 @@ def main(options: argparse.Namespace) -> int:
         raise ArtifactError("", f"TASK={options.task} is not a task number", "give one such as TASK=3")
     if options.rr and options.debugger != "gdb":
         raise ArtifactError("", "RR=1 works with gdb", "leave DEBUGGER= out")
-    session = _wanted(options)
+    session = _session_of(options)
     if options.rr and not options.core:
         return _with_rr(session)
     words = lldb_words(session) if options.debugger == "lldb" else gdb_words(session)
@@ -229,7 +229,7 @@ def main(options: argparse.Namespace) -> int:
     return subprocess.run(words, check=False).returncode
 
 
-def _wanted(options: argparse.Namespace) -> DebugSession:
+def _session_of(options: argparse.Namespace) -> DebugSession:
     binaries = (options.binaries or options.build_dir / "debug").absolute()
     work = binaries / "session"
     work.mkdir(parents=True, exist_ok=True)

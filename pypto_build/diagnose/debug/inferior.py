@@ -29,7 +29,7 @@ from pypto_build.replay.reference.launch import Launch, open_launch
 TASK_FILE = "task.json"
 
 
-class GivenArgument(msgspec.Struct, frozen=True):
+class DebuggedArgument(msgspec.Struct, frozen=True):
     """An argument: a tensor (address of its first element, shape, strides in elements) or a scalar (``text``)."""
 
     name: str
@@ -41,17 +41,17 @@ class GivenArgument(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class GivenTask(msgspec.Struct, frozen=True):
+class DebuggedTask(msgspec.Struct, frozen=True):
     """A task with its kernels and arguments. ``block`` is None if all its blocks run together."""
 
     task: int
     block: int | None
     blocks: int
     kernels: list[str]
-    arguments: list[GivenArgument]
+    arguments: list[DebuggedArgument]
 
 
-def describe(call: Any, names: Names) -> GivenTask:
+def describe(call: Any, names: Names) -> DebuggedTask:
     """Return the description of a task from the call that the runtime passes to its callback."""
     func_ids = [func_id for _, func_id, _ in call.kernels]
     arguments = []
@@ -61,13 +61,13 @@ def describe(call: Any, names: Names) -> GivenTask:
             buffer, _, offset, dtype, shape, strides = slot
             address = buffer + offset * ITEMSIZE[dtype]
             direction = getattr(call.args[index], "direction", "")
-            arguments.append(GivenArgument(name, direction, dtype, address, shape, strides))
+            arguments.append(DebuggedArgument(name, direction, dtype, address, shape, strides))
         else:
             typed = names.scalar(func_ids, index, slot)
             text = f"{typed[1]} ({typed[0]})" if typed else f"0x{slot & (1 << 64) - 1:x}"
-            arguments.append(GivenArgument(name, text=text))
+            arguments.append(DebuggedArgument(name, text=text))
     kernels = list(dict.fromkeys(name for _, _, name in call.kernels))
-    return GivenTask(call.number, call.block, call.block_num, kernels, arguments)
+    return DebuggedTask(call.number, call.block, call.block_num, kernels, arguments)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -112,7 +112,7 @@ class _Debugged:
         task = describe(call, self.names)
         write_bytes(self.work / TASK_FILE, msgspec.json.encode(task))
         if self.task >= 0:
-            print(f"[debug] {_said(task)}", flush=True)
+            print(f"[debug] {_title(task)}", flush=True)
         for func_id in {func_id for _, func_id, _ in call.kernels} & set(self.debugged):
             self.launch.replace(func_id, self.debugged[func_id])
         call.run()
@@ -120,7 +120,7 @@ class _Debugged:
             self.launch.replace(func_id, self.usual[func_id])
 
 
-def _said(task: GivenTask) -> str:
+def _title(task: DebuggedTask) -> str:
     block = f", block {task.block}" if task.blocks > 1 and task.block is not None else ""
     return f"task {task.task} {'+'.join(task.kernels)}{block}"
 

@@ -61,7 +61,7 @@ OnTask = Callable[[Any], None]
 _TOLD = "module"
 
 
-class Told(msgspec.Struct):
+class ReferenceMember(msgspec.Struct):
     """Events of one kernel's module in a block of the task: `lane` is its vector core, `module` its file."""
 
     kernel: str
@@ -71,11 +71,11 @@ class Told(msgspec.Struct):
     dtypes: list[str]
 
 
-class ToldBlock(msgspec.Struct):
+class ReferenceBlock(msgspec.Struct):
     """A block of the task by its modules: tensors as [buffer, size, offset, dtype, shape, strides]."""
 
     tensors: list[tuple[int, int, int, str, tuple[int, ...], tuple[int, ...]]]
-    members: list[Told]
+    members: list[ReferenceMember]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def partings(
     run(compiled, "probed")
     run(replace(engine_of(options, reference=True), by_modules=True, watch=_Modules(at, directory)), "torch-probed")
     for path in sorted(directory.glob(f"{_TOLD}.*"), key=lambda path: int(path.suffix[1:])):
-        block = msgspec.msgpack.decode(read_bytes(path), type=ToldBlock)
+        block = msgspec.msgpack.decode(read_bytes(path), type=ReferenceBlock)
         tensors = [TensorArgument(*tensor) for tensor in block.tensors]
         partings = []
         for member in block.members:
@@ -173,10 +173,10 @@ class _Modules(_Watcher):
                 with suppress(ReferenceFault):  # what it had written until then counts
                     hook(call)
             finally:
-                block = ToldBlock([slot for slot in slots if isinstance(slot, TensorArgument)], [])
+                block = ReferenceBlock([slot for slot in slots if isinstance(slot, TensorArgument)], [])
                 for member in hook.members(call):
                     wrote, unit = recorder.of(member), str(member.body.unit.path)
-                    block.members.append(Told(member.name, member.lane, unit, wrote.events, wrote.dtypes))
+                    block.members.append(ReferenceMember(member.name, member.lane, unit, wrote.events, wrote.dtypes))
                 self.directory.mkdir(parents=True, exist_ok=True)
                 (self.directory / f"{_TOLD}.{call.block or 0}").write_bytes(msgspec.msgpack.encode(block))
 

@@ -93,7 +93,9 @@ def write_tasks(
     source, raw = as_built(load_artifact(launch.artifact), launch.build_dir)
     inputs = parameters(tasks)
     if len(inputs) > _MOST_PARAMETERS:
-        what = f"these {len(tasks)} tasks use {len(inputs)} tensors, and an orchestration takes {_MOST_PARAMETERS}"
+        what = (
+            f"these {len(tasks)} tasks use {len(inputs)} tensors, but an orchestration takes at most {_MOST_PARAMETERS}"
+        )
         raise ArtifactError("extract", what, "name fewer tasks")
     graph = kept_graph(recording.graph, plan.scratch)
     name_parameters(inputs, tasks, source, graph)

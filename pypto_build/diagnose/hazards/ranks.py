@@ -37,7 +37,7 @@ from pypto_build.replay.verdict import ErrorInfo, Verdict
 #: Programs that the compiler makes of collectives of a host program: all members of a domain call them alike.
 _COLLECTIVE = ("builtin.", "builtin_tensor_")
 
-_TOKEN = "give both an ordering token: one INOUT host tensor a rank, as the compiler does (__comm_d<n>_ord)"
+_TOKEN = "give both an ordering token: one INOUT host tensor for each rank, as the compiler does (__comm_d<n>_ord)"
 _ALIKE = "let every member of the domain dispatch it, equally often, in one order and with the same shapes"
 
 

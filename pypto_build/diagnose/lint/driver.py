@@ -185,13 +185,15 @@ def lint_driver(artifact: Distributed) -> list[Finding]:
     try:
         text = read_driver(artifact.driver)
     except SyntaxError as error:
-        return [_found("driver", f"not Python: {error.msg}", error.lineno or 0, "correct it, or compile again")]
+        return [
+            _driver_finding("driver", f"not Python: {error.msg}", error.lineno or 0, "correct it, or compile again")
+        ]
     except (ValueError, RecursionError, MemoryError) as error:
-        return [_found("driver", f"cannot be read as Python: {error}", 0, "correct it, or compile again")]
+        return [_driver_finding("driver", f"cannot be read as Python: {error}", 0, "correct it, or compile again")]
     return [*_names(artifact, text), *_arguments(artifact, text), *_tokens(text)]
 
 
-def _found(
+def _driver_finding(
     rule: str, message: str, line: int, hint: str, level: Level = "error", edits: tuple[Edit, ...] = ()
 ) -> Finding:
     return Finding(f"lint/{rule}", message, DRIVER, line, hint, level, edits=edits)
@@ -205,7 +207,7 @@ def _names(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
         where = "sub_workers/" if call.is_host else "next_levels/"
         if call.program not in names:
             message = f"dispatches '{call.program}', which is not under {where}"
-            yield _found("driver-program", message, call.line, _nearest(call.program, names))
+            yield _driver_finding("driver-program", message, call.line, _nearest(call.program, names))
     if text.computes_names:
         return
     params = {param.name for param in artifact.params}
@@ -214,11 +216,11 @@ def _names(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
             message = (
                 f"tensors['{name}'] is not a parameter in distributed_meta.json, and the driver does not create it"
             )
-            yield _found("driver-tensor", message, line, _nearest(name, params | text.made))
+            yield _driver_finding("driver-tensor", message, line, _nearest(name, params | text.made))
     for name, line in text.buffers.items():
         if name not in text.declared:
             message = f"buffers['{name}'] is in no domain"
-            yield _found("driver-buffer", message, line, _nearest(name, text.declared))
+            yield _driver_finding("driver-buffer", message, line, _nearest(name, text.declared))
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
@@ -243,7 +245,9 @@ def _arguments(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
         ):
             if used > passed:
                 message = f"'{call.program}' is given {_count(passed, kind)} and takes {used}"
-                yield _found("driver-arguments", message, call.line, f"add the {kind}s that its orchestration reads")
+                yield _driver_finding(
+                    "driver-arguments", message, call.line, f"add the {kind}s that its orchestration reads"
+                )
         for argument, one in zip(derived.tensors, call.tensors, strict=False):
             yield from _tag(call, argument.name, argument.direction, one)
 
@@ -256,10 +260,10 @@ def _tag(call: DriverCall, name: str, direction: ArgDirection, argument: DriverT
     if direction in (ArgDirection.OUT, ArgDirection.INOUT) and argument.tag not in _WRITING:
         tag = "INOUT" if direction is ArgDirection.INOUT else "OUTPUT_EXISTING"
         hint = f"make it TensorArgType.{tag}: no dispatch that reads it waits for this one"
-        yield _found("driver-tag", what % "writes", argument.line, hint, edits=_retag(argument, tag))
+        yield _driver_finding("driver-tag", what % "writes", argument.line, hint, edits=_retag(argument, tag))
     elif direction is ArgDirection.IN and argument.tag not in _READING:
         hint = "make it TensorArgType.INPUT: this dispatch does not wait for the one that wrote it"
-        yield _found("driver-tag", what % "reads", argument.line, hint, edits=_retag(argument, "INPUT"))
+        yield _driver_finding("driver-tag", what % "reads", argument.line, hint, edits=_retag(argument, "INPUT"))
 
 
 def _retag(argument: DriverTensor, tag: str) -> tuple[Edit, ...]:
@@ -303,7 +307,8 @@ def _tokens(text: DriverText) -> Iterator[Finding]:
                 f"'{first.program}' and '{second.program}' use window buffer '{buffer}', and no host tensor orders "
                 "their dispatches on a rank"
             )
-            hint = "give both an ordering token: one INOUT host tensor a rank, as the compiler does (__comm_d<n>_ord)"
+            hint = "give both an ordering token: one INOUT host tensor for each rank, as the compiler does "
+            hint += "(__comm_d<n>_ord)"
             yield Finding("lint/driver-token", message, DRIVER, second.line, hint, "warning")
 
 

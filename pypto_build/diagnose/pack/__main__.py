@@ -39,7 +39,7 @@ from pypto_build.diagnose.pack.opened import (
     Pack,
 )
 from pypto_build.diagnose.recorded.evidence import Evidence
-from pypto_build.diagnose.repeat import add_passed_on, given_options
+from pypto_build.diagnose.repeat import add_passed_on, written_options
 from pypto_build.diagnose.report.surroundings import environment
 
 # Writes a pack: digests first, then every content once, in one pass over the files.
@@ -234,7 +234,7 @@ def _data(options: argparse.Namespace, artifact: Artifact) -> Snapshot | None:
 
 
 def _options(options: argparse.Namespace) -> dict[str, str]:
-    values = dict(one.split("=", 1) for one in given_options(options.words).assignments)
+    values = dict(one.split("=", 1) for one in written_options(options.words).assignments)
     values |= {name: getattr(options, flag[2:].replace("-", "_")) for name, flag in _BUILD_FLAGS.items()}
     local = _LOCAL | {name for name in _MAYBE_LOCAL if Path(values.get(name, "")).exists()}
     kept = {name: value for name, value in values.items() if value and name not in local}

@@ -456,7 +456,7 @@ def _shown(dumps: Sequence[Dump], text: str, kernel: str | None) -> list[str]:
     return lines
 
 
-def _known(dumps: Iterable[Dump], kernel: str) -> None:
+def _require_function(dumps: Iterable[Dump], kernel: str) -> None:
     names = {name for dump in dumps for name in dump.functions}
     if kernel not in names:
         near = difflib.get_close_matches(kernel, names, n=1, cutoff=0.4)
@@ -480,7 +480,7 @@ def main(options: argparse.Namespace) -> int:
         return deliver("passes", root, reported, options)
     dumps = read_dumps(files)
     if options.kernel:
-        _known(dumps, options.kernel)
+        _require_function(dumps, options.kernel)
     if options.pass_:
         print("\n".join(_shown(dumps, options.pass_, options.kernel)))
         return 0

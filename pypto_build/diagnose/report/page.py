@@ -13,7 +13,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.files import from_here, write_bytes
 from pypto_build.diagnose.console import taking_long
 from pypto_build.diagnose.recorded.evidence import Evidence
-from pypto_build.diagnose.repeat import Repeat, given_options
+from pypto_build.diagnose.repeat import Repeat, written_options
 from pypto_build.diagnose.report.collect import graph_data, timeline_data
 from pypto_build.diagnose.template import fill
 
@@ -26,7 +26,7 @@ def write_report(options: argparse.Namespace, data_of: Callable[[Repeat], dict[s
         raise ArtifactError(options.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
     path = options.output or options.build_dir / "report.html"
     with taking_long("writing the report"):
-        data = data_of(given_options(options.words))
+        data = data_of(written_options(options.words))
         write_bytes(path, page(f"{data['verdict']['status']}: {data['artifact']}", data).encode())
     size = path.stat().st_size
     print(f"[report] {from_here(path)}  ({size / 1024:.0f} KiB, open it in any browser; it needs no network)")

@@ -235,7 +235,7 @@ class Advisor:
                         counts[number] = max(counts[number], count)
             if counts and max(counts.values()) >= _LEAST_SCALARS:
                 number, count = counts.most_common(1)[0]
-                message = f"{self.recording.rows[number].name} accesses one element {count} times a call"
+                message = f"{self.recording.rows[number].name} accesses one element {count} times per call"
                 changed = edited.without_scalars(self.recording, streams)
                 yield self._of("scalar-loop", message, "use an instruction on a whole tile", changed, number)
 
@@ -244,7 +244,7 @@ class Advisor:
         odd = next((n for n, cost in enumerate(self.costs) if cost.pipe == FIX and cost.work > cost.light > 0), -1)
         if odd >= 0 and self.homes[odd]:
             changed = self.rates.with_values(drain__odd=0.0)
-            message = f"{self.recording.rows[odd].name} drains an odd number of fractals a row"
+            message = f"{self.recording.rows[odd].name} drains an odd number of fractals per row"
             hint = "choose a width whose eighth is a power of two"
             yield self._of("odd-drain", message, hint, self.recording, odd, rates=changed)
 

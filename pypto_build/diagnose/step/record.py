@@ -60,7 +60,7 @@ def instrument(source: str) -> Kernel:
         if node.type == "for_statement":
             loops.setdefault(function, []).extend(_initialised(node.child_by_field_name("initializer")))
         if function:
-            statements += _told(node)
+            statements += _recorded_variables(node)
     for at, name in sorted(statements, reverse=True):
         data = data[:at] + f" PYPTO_VARIABLE({name});".encode() + data[at:]
     return Kernel(data.decode(errors="replace"), parameters, loops)
@@ -90,7 +90,7 @@ def _nodes(root: Node) -> Iterator[tuple[Node, str]]:
         todo += [(child, function) for child in reversed(node.named_children)]
 
 
-def _told(node: Node) -> list[tuple[int, str]]:
+def _recorded_variables(node: Node) -> list[tuple[int, str]]:
     """Return the positions behind which a variable is recorded, with its name."""
     in_block = node.parent is not None and node.parent.type in _BLOCKS
     if node.type == "declaration" and in_block and not _static(node):

@@ -415,9 +415,9 @@ class Session:
 
     def goto(self, where: str) -> None:
         """`69`, `kernel.cpp:69` or `x.pto:12`; `#12`; `TADD#4`; `v17`, what writes it next. Raises ArtifactError."""
-        self.at = self._found(where.strip())
+        self.at = self._step_of(where.strip())
 
-    def _found(self, where: str) -> int:
+    def _step_of(self, where: str) -> int:
         steps = self.now.steps
         if where in ("first", "last"):
             return 0 if where == "first" else len(steps) - 1

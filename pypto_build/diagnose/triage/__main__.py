@@ -29,7 +29,7 @@ from pypto_build.diagnose import console
 from pypto_build.diagnose.console import add_chips, command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_json, as_sarif, read_report, state_of
 from pypto_build.diagnose.outcomes.__main__ import CODE_QUALITY, TestOutcome, as_code_quality, as_junit, github_lines
-from pypto_build.diagnose.repeat import Repeat, add_passed_on, given_options
+from pypto_build.diagnose.repeat import Repeat, add_passed_on, written_options
 from pypto_build.diagnose.requests import request_of
 from pypto_build.diagnose.triage.causes import Answer, Circumstances
 from pypto_build.diagnose.triage.edited import edited_findings
@@ -280,7 +280,7 @@ def main(options: argparse.Namespace) -> int:
     """1 where a cause is found, else the exit status of the replay."""
     verdict = read_verdict(options.build_dir / "verdict.json")
     begun = time.monotonic()
-    triage = Triage(options, verdict, given_options(options.words))
+    triage = Triage(options, verdict, written_options(options.words))
     triage.run()
     if options.until and not triage.answer.certain:
         return 0

@@ -335,7 +335,7 @@ def _forward_in_child(launch: Launch, checked: Path, number: int, chosen: tuple[
             outputs.append(Reached(name, int(carries.sum()), there.size, low, high, first))
     count = int(np.prod([part.stop - part.start for part in chosen]))
     answer = Forward(
-        f"'{tensor.name}' [{given_text(chosen)}]", count, walk.located(launch.artifact), outputs, walk.note
+        f"'{tensor.name}' [{range_text(chosen)}]", count, walk.located(launch.artifact), outputs, walk.note
     )
     return msgspec.json.encode(answer).decode()
 
@@ -351,7 +351,7 @@ def _carried(walk: Walk, launch: Launch, index: int) -> Any:
     return carries
 
 
-def given_text(chosen: tuple[slice, ...]) -> str:
+def range_text(chosen: tuple[slice, ...]) -> str:
     """Parts of each dimension as they are typed."""
     return ", ".join(str(part.start) if part.stop == part.start + 1 else f"{part.start}:{part.stop}" for part in chosen)
 
@@ -433,12 +433,12 @@ def _runs(launch: Launch, checked: Path, first_run: FirstRun, cone: Cone) -> Run
         return chosen, cone_of(first_run, Intervals(), call[0] + 1, chosen).calls if first_run.by_itself else None
 
     runs = Runs(launch, checked, first_run, plan)
-    runs.poison = not first_run.by_itself or len(cone.left.without(_given(launch))) > 0
+    runs.poison = not first_run.by_itself or len(cone.left.without(_input_bytes(launch))) > 0
     runs.last = cone.calls[0] if cone.calls else (-1, -1)
     return runs
 
 
-def _given(launch: Launch) -> Intervals:
+def _input_bytes(launch: Launch) -> Intervals:
     """The bytes that hold something before the run."""
     tensors = enumerate(launch.binding.tensors)
     spans = [_span(launch, i) for i, one in tensors if one.nbytes and one.direction != "OUT"]

@@ -374,7 +374,7 @@ layout | both | blayout(dst) == row_major and slayout(src) == none_box and slayo
 bind(
     "trowexpand",
     """
-valid_shape | both | valid_rows(src) == valid_rows(dst) | assert verifier | there is one value a row
+valid_shape | both | valid_rows(src) == valid_rows(dst) | assert verifier | there is one value for each row
 valid_shape | both | valid_rows(src) > 0 and valid_cols(src) > 0 and valid_cols(dst) > 0 | assert verifier | an empty tile is not expanded: dst is not written
 valid_shape | a5 | valid_cols(src) == 1 | header | the headers refuse it
 """,
@@ -382,7 +382,7 @@ valid_shape | a5 | valid_cols(src) == 1 | header | the headers refuse it
 bind(
     "tcolexpand",
     """
-valid_shape | both | valid_cols(src) == valid_cols(dst) | assert verifier | there is one value a column
+valid_shape | both | valid_cols(src) == valid_cols(dst) | assert verifier | there is one value for each column
 valid_shape | a5 | valid_rows(src) > 0 and valid_cols(src) > 0 | assert | an empty tile is not expanded
 """,
 )
@@ -401,7 +401,7 @@ scratch_size | a2a3 | valid_rows(dst) >= 256 => bytes(tmp) >= 7680 | docs | the 
 layout | a2a3 | present(tmp) => cols(src1) < cols(dst) => blayout(src1) == col_major and valid_cols(src1) == 1 | header | values are spread over tmp from a column
 capacity | a2a3 | not present(tmp) => cols(src1) < cols(dst) => blayout(src1) == col_major => address(dst) + bytes(dst) <= 188416 and address(src0) + bytes(src0) <= 188416 and address(src1) + bytes(src1) <= 188416 | reading | the instruction works in the last 8 KiB
 layout | both | blayout(dst) == row_major | header verifier | the instruction goes along rows
-valid_shape | both | valid_rows(src0) == valid_rows(dst) and valid_rows(src1) == valid_rows(dst) | assert verifier | there is one value a row
+valid_shape | both | valid_rows(src0) == valid_rows(dst) and valid_rows(src1) == valid_rows(dst) | assert verifier | there is one value for each row
 valid_shape | both | valid_cols(src0) == valid_cols(dst) or valid_cols(src1) == valid_cols(dst) | assert verifier | one operand is as wide as dst
 valid_shape | both | blayout(src1) == row_major => valid_cols(src1) in (valid_cols(dst), floor(32, size(src1))) | assert verifier | a value a row is a column, or a block of 32 bytes in each row
 """,

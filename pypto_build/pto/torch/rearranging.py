@@ -148,7 +148,7 @@ def gather(w: Writer, op: Operation) -> None:
     if "k" in op.operands:
         mode = case_of(op.attrs.get("cmpMode"), "eq")
         if mode not in ("eq", "gt"):
-            raise Unsupported(f"cmpMode is eq or gt, found {mode}")
+            raise Unsupported(f"cmpMode must be eq or gt, found {mode}")
         limit = w.operand(op, "k")
         if isinstance(w.value(op, "k").type, TileType):
             limit += ".flat"
