@@ -1,10 +1,10 @@
 """Does in any directory what ``scons VERB JIT=PATH NAME=value`` does: ``pypto-build VERB PATH [flags] [NAME=value]``.
 
 Examples:
-  pypto-build VERB --help                 all flags of a verb
-  pypto-build replay _jit_x               build and replay an artifact
-  pypto-build replay x.tar.zst            replay an archive of a run
-  pypto-build replay test_x.py::TestX     replay a scene test
+    pypto-build VERB --help                 all flags of a verb
+    pypto-build replay _jit_x               build and replay an artifact
+    pypto-build replay x.tar.zst            replay an archive of a run
+    pypto-build replay test_x.py::TestX     replay a scene test
 
 PATH is a directory, a name, a glob, `latest`, an archive or a scene test. A flag may also be written as an option of
 SCons, NAME=value. The flags of PyPTO's and simpler's runners work, by their old names and new.

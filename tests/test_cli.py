@@ -134,7 +134,7 @@ def test_help_is_one_page_and_lists_every_verb(words: list[str], capsys: pytest.
     text, errors = capsys.readouterr()
     assert (end.value.code, errors) == (0, "")
     assert max(map(len, text.splitlines())) <= 80 and len(text.splitlines()) <= 80
-    assert "\n  pypto-build VERB --help  " in text and "--numerics" not in text
+    assert "\n    pypto-build VERB --help  " in text and "--numerics" not in text
     assert text.startswith("usage: pypto-build VERB PATH [flags] [NAME=value ...]\n\nTo build and replay:\n  build ")
     assert [verb for verb in (*cli._VERBS, *cli._TOOLS) if f"\n  {verb:<11} " not in text] == []
 
