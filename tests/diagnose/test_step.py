@@ -105,12 +105,12 @@ def test_loops_have_their_scalars(tmp_path: Path, capsys: pytest.CaptureFixture[
     ("words", "says"),
     [
         (("--task", "9"), "TASK=9 is not submitted; the run has tasks 0 to 4"),
-        (("--task", "x"), "TASK=x is no task's number; give one, such as TASK=3"),
-        (("--task", "3", "--block", "2"), "BLOCK=2: task 3 has 1 blocks; give 0 to 0"),
-        (("--task", "3", "--export", "dot"), "EXPORT=dot: is for another tool; here it is html"),
+        (("--task", "x"), "TASK=x is not a task number; give one such as TASK=3"),
+        (("--task", "3", "--block", "2"), "BLOCK=2: task 3 has 1 block; leave it out"),
+        (("--task", "3", "--export", "dot"), "EXPORT=dot: is not supported by this tool; use html"),
         (("--task", "3", "--kernel", "aic"), "task 3 has no kernel 'aic'; it has aiv0 kernel_mul"),
         (("--task", "3", "--at", "70"), "nothing is executed at line 70; the nearest is 67"),
-        (("--task", "3", "--at", "TMUL#2"), "there is no TMUL#2; there are 1"),
+        (("--task", "3", "--at", "TMUL#2"), "there is no TMUL#2; there is 1"),
         (("--task", "3", "--script", "jump"), "'jump': 'jump' is not a command; there are next, back, goto, wrong, "
          "where, list, print, tile, tiles, scalars, flags, pipes, kernel, help"),
         (("--task", "3", "--script", "print v99"), "'print v99': 'v99' is not a tile, tensor or scalar here; there"),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pypto_build.artifact.errors import require_torch
 from pypto_build.artifact.layout import artifact_name
-from pypto_build.diagnose.console import add_options_of, add_run_options, command, tool_parser
+from pypto_build.diagnose.console import add_options_of, add_run_options, command, counted, tool_parser
 from pypto_build.diagnose.extract.record import choose
 from pypto_build.diagnose.requests import run_tool_on_runs
 
@@ -48,7 +48,7 @@ def main(options: argparse.Namespace) -> int:
     tasks = written.tasks
     named = tasks[0].title if len(tasks) == 1 else f"{len(tasks)} of {recorded.count} tasks"
     sizes = sum(one.initial.nbytes for one in written.external)
-    print(f"[extract] {named}: {len(written.external)} tensors, {sizes} bytes")
+    print(f"[extract] {named}: {counted(len(written.external), 'tensor')}, {sizes} bytes")
     for one in written.external:
         print(f"    {one.direction:5} {one.name} {one.dtype}[{', '.join(map(str, one.shape))}]")
     for note in recorded.notes:

@@ -17,7 +17,15 @@ import numpy as np
 
 from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.pt import read_pt
-from pypto_build.diagnose.console import add_chips, add_options_of, add_run_options, command, progress, tool_parser
+from pypto_build.diagnose.console import (
+    add_chips,
+    add_options_of,
+    add_run_options,
+    command,
+    counted,
+    progress,
+    tool_parser,
+)
 from pypto_build.diagnose.findings import Finding, Related, deliver
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.requests import once_more, request_of
@@ -211,10 +219,10 @@ def _schedules(runner: Runner, base: Outputs) -> list[Finding]:
             hint = error.hint if error else ""
             return [Finding("flaky/schedule-ends", message, hint=hint)]
         if differing:
-            print(f"[flaky] schedule {number} (seed {seed}) of {options.rounds} differs, {runner.runs} runs")
+            print(f"[flaky] schedule {number} (seed {seed}) of {options.rounds} differs, {counted(runner.runs, 'run')}")
             message = f"{varying(differing, base)} with the schedule of the ranks (SHUFFLE=1 SEED={seed})"
             return [Finding("flaky/schedule", message, hint=_HINT.format(seed=seed))]
-    print(f"[flaky] {options.rounds} schedules of all ranks: the same outputs")
+    print(f"[flaky] {counted(options.rounds, 'schedule')} of all ranks: the same outputs")
     return []
 
 
@@ -235,12 +243,12 @@ def _orders(
             continue
         if differing:
             swap = flipping_swap(tasks, order, lambda o: _differs(runner, base, o))
-            print(
-                f"[flaky] order {number} (seed {options.seed + number}) of {options.rounds} differs, {runner.runs} runs"
-            )
+            runs = counted(runner.runs, "run")
+            print(f"[flaky] order {number} (seed {options.seed + number}) of {options.rounds} differs, {runs}")
             return [_order_finding(evidence, base, differing, swap)]
     skipped = f", {refused} could not be kept" if refused else ""
-    print(f"[flaky] {options.rounds} orders of {len(tasks)} tasks{skipped}")
+    orders = counted(options.rounds, "order")
+    print(f"[flaky] {orders} of {counted(len(tasks), 'task')}{skipped}")
     return []
 
 

@@ -19,6 +19,7 @@ from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.cpp.syntax import NestedTooDeeply, Unparseable, declared_name, parse
 from pypto_build.artifact.files import read_source
 from pypto_build.artifact.records import kernel_binary
+from pypto_build.diagnose.console import counted
 from pypto_build.diagnose.diverge.lockstep import Copies, Stop
 from pypto_build.diagnose.diverge.probe import Event, Recorder
 from pypto_build.diagnose.recorded.names import artifact_names
@@ -274,7 +275,11 @@ def record(launch: Launch, checked: Path, task: int, block: int, progress: Progr
     if not kernels:
         raise ArtifactError("", f"TASK={task} is not submitted", f"the run has tasks 0 to {count - 1}")
     if not 0 <= block < blocks:
-        raise ArtifactError("", f"BLOCK={block}: task {task} has {blocks} blocks", f"give 0 to {blocks - 1}")
+        raise ArtifactError(
+            "",
+            f"BLOCK={block}: task {task} has {counted(blocks, 'block')}",
+            f"give 0 to {blocks - 1}" if blocks > 1 else "leave it out",
+        )
     libraries, compiled, notes = _compiled(launch, checked, kernels, directory)
     at_task = _AtTask(launch, task, progress, directory)
     settings = {"output_dir": str(directory), "accesses": True, "trace": [task, block], "poison": True}

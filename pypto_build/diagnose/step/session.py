@@ -453,7 +453,7 @@ class Session:
         if 1 <= count <= len(numbers):
             return numbers[count - 1]
         names = ", ".join(dict.fromkeys(step.name for step in self.now.steps))
-        hint = f"there are {len(numbers)}" if numbers else f"there are {names}"
+        hint = f"there {'is' if len(numbers) == 1 else 'are'} {len(numbers)}" if numbers else f"there are {names}"
         raise ArtifactError("", f"there is no {name}#{count}", hint)
 
     def _writer(self, name: str) -> int:

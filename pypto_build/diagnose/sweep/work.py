@@ -16,7 +16,7 @@ from pypto_build.artifact import ArtifactError, artifact_name
 from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.snapshot import is_reference
-from pypto_build.diagnose.console import progress, table
+from pypto_build.diagnose.console import counted, progress, table
 from pypto_build.diagnose.extract.write import replacing, require_own
 from pypto_build.diagnose.sweep.run import (
     GOLDEN,
@@ -164,7 +164,7 @@ def _distributions(results: Sequence[Result]) -> list[Distribution]:
 def _lines(whole: Sweep, results: Sequence[Result], distributions: Sequence[Distribution]) -> Iterator[str]:
     failing = [one for one in results if one.failed]
     unknown = [one for one in results if one.status == "unknown"]
-    counts = f"{len(results)} cases against {whole.oracle}, {len(failing)} fail"
+    counts = f"{counted(len(results), 'case')} against {whole.oracle}, {len(failing)} fail"
     yield f"[sweep] {counts}" + (f", {len(unknown)} of which the reference says nothing" if unknown else "")
     for one in failing[:_TOLD]:
         yield f"    {one.case.title}: {_ended(one)}"
