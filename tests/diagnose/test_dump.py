@@ -58,7 +58,7 @@ def test_the_listing_names_everything_that_was_dumped(tmp_path: Path, capsys: py
         (["--task", "0,1", "--arg", "0"], 2),
         (["--kernel", "add"], 2),
         (["--kernel", "1"], 2),
-        (["--role", "out"], 1),
+        (["--role", "output"], 1),
         (["--stage", "before"], 3),
         (["--kernel", "mul", "--role", "output"], 0),
     ],

@@ -87,8 +87,8 @@ def test_hazards_say_it(case: str, tmp_path: Path) -> None:
     assert run.status == 2
     at_line = [text for text in run.output.splitlines() if text.startswith(f"{reported.file}:{line}: error: ")]
     assert [text for text in at_line if reported.says in text], run.output
-    told = re.findall(r": error: .* \[(\w+/[\w-]+)\]$", run.output, re.MULTILINE)
-    assert told == (reported.rules.split() or told[:1])
+    reported_rules = re.findall(r": error: .* \[(\w+/[\w-]+)\]$", run.output, re.MULTILINE)
+    assert reported_rules == (reported.rules.split() or reported_rules[:1])
 
 
 _SILU, _LANES = "_jit_gemm_silu", "_jit_gemm_silu_lanes"
@@ -128,7 +128,7 @@ def test_the_check_and_lint_say_it_of_a_module(case: str, tmp_path: Path) -> Non
     module.write_text(edit(text))
     assert module.read_text() != text
     assert says in [error.message for error in check_module(parse_file(str(module)), "a5")]
-    (finding,) = [found for found in lint(artifact, "a5sim", tmp_path / "out") if found.rule == "lint/pto"]
+    (finding,) = [one for one in lint(artifact, "a5sim", tmp_path / "out") if one.rule == "lint/pto"]
     assert finding.path == _MODULE and finding.message.endswith(says)
 
 
@@ -170,12 +170,12 @@ def tail(a: pl.Tensor[[M, 64], pl.FP16], b: pl.Tensor[[64, 64], pl.FP16], c: pl.
 """
 
 
-def _compiled(program: str, place: Path) -> Path:
+def _compiled(program: str, directory: Path) -> Path:
     """Compile a program without its data, and return the artifact."""
-    (place / "program.py").write_text(program)
-    words = [str(place / "program.py"), "--output", str(place / "_jit"), "--no-golden"]
+    (directory / "program.py").write_text(program)
+    words = [str(directory / "program.py"), "--output", str(directory / "_jit"), "--no-golden"]
     subprocess.run([*own_tool("pypto_build.compiler"), *words], check=True, capture_output=True)
-    return place / "_jit"
+    return directory / "_jit"
 
 
 def _broken(paths: Iterable[Path]) -> list[str]:
