@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from .cpp.text import without_comments
 from .errors import ArtifactError
 
 
@@ -55,16 +56,13 @@ VINTAGES: tuple[Vintage, ...] = (
     Vintage("2026-02-24", "pto2_rt_submit_task", (r"\bpto2_rt_submit_task\b|\bPTO2Runtime\s*\*",)),
 )
 
-#: A comment or string that does not end is one to the end of the file or line, as it is to a compiler.
-_COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*(\"?)", re.DOTALL)
-
 
 def detect_vintage(text: str, path: str | Path = "orchestration") -> Vintage:
     """Return the vintage of an orchestration's C++ ``text``; comments do not count.
 
     Raises a usage error naming ``path`` if no vintage fits.
     """
-    code = _COMMENT_OR_STRING.sub(_without_text, text)
+    code = without_comments(text)
     for vintage in VINTAGES:
         if all(re.search(mark, code) for mark in vintage.marks) and not any(re.search(m, code) for m in vintage.absent):
             return vintage
@@ -74,9 +72,3 @@ def detect_vintage(text: str, path: str | Path = "orchestration") -> Vintage:
         f"unknown vintage: neither {newest.api} ({newest.name}) nor any older orchestration API is used in it",
         "check that ORCHESTRATION.source names the orchestration the compiler wrote",
     )
-
-
-def _without_text(match: re.Match[str]) -> str:
-    if not match[0].startswith('"'):
-        return " "
-    return '""' if match[1] else match[0]  # a quote alone may be a character, with code behind it

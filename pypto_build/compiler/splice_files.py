@@ -32,7 +32,7 @@ from pypto_build.pto.splice import (
 )
 
 if TYPE_CHECKING:
-    from pypto_build.pto.wrapper import Payload
+    from pypto_build.pto.wrapper import Passed, Payload
 
 
 class Unit:
@@ -58,13 +58,13 @@ class Unit:
         """Return the wrapper with a new `kernel_entry`."""
         # only here, since a body alone is spliced in a third of the time it takes to import them
         from pypto_build.pto import parse_file
-        from pypto_build.pto.wrapper import bridges_subblock, read_entry, refit_arguments, write_entry
+        from pypto_build.pto.wrapper import bridges_subblock, refit_arguments, write_entry
 
         assert self.module is not None
         module = parse_file(self.module)
         function = next((f for f in module.functions() if f.name == name and f.body is not None), None)
         entry = find_sentinels(text, str(wrapper)).end
-        old = read_entry(text[entry:], [p.name for p in forwarded_arguments(text, name, str(wrapper))])
+        old = passed_values(text[entry:], [p.name for p in forwarded_arguments(text, name, str(wrapper))])
         if function is None or old is None:
             return splice_unit(body, {name: (str(wrapper), text)})[name].text  # which says what does not fit
         passed = refit_arguments(function, module, old, self._payload(func_id))
@@ -92,6 +92,25 @@ class Unit:
             ) from None
         call = next((c for c in calls if func_id in c.func_ids), None)
         return Payload(len(call.signature), call.scalars) if call else None
+
+
+def passed_values(entry: str, names: Sequence[str]) -> tuple[Passed, ...] | None:
+    """Return the values that an existing `kernel_entry` passes as `names`; None for an unsupported expression."""
+    from pypto_build.artifact.cpp.wrapper import KernelFile
+    from pypto_build.pto.wrapper import Passed
+
+    variables = {each.name: each for each in KernelFile(entry).variables}
+    passed = []
+    for name in names:
+        if (each := variables.get(name)) is None:
+            return None
+        kind = {"block": "launch", "blocks": "launch", "lane": "launch"}.get(each.kind, each.kind)
+        if kind == "scalar" and not each.source:
+            kind = "context"
+        value = each.value if kind in ("launch", "extent") else ""
+        shared = kind == "tensor" and "+" in each.value.partition("start_offset")[2]
+        passed.append(Passed(kind, name, each.ctype, 0 if value else each.slot, value, shared))
+    return tuple(passed)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

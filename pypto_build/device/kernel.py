@@ -20,6 +20,7 @@ from pypto_build.artifact.cpp.syntax import (
     parse,
     source_text,
 )
+from pypto_build.artifact.cpp.text import split_arguments
 from pypto_build.facts.broken_rules import BrokenRule
 from pypto_build.facts.dtypes import PTO
 from pypto_build.pto.cpp import emitter
@@ -102,7 +103,7 @@ class Names:
         """The type written as `Tile<…>`, or by a name for it."""
         text = self.aliases.get(text.strip(), text.strip())
         match = _TILE.match(text)
-        words = _split(match[1]) if match else []
+        words = split_arguments(match[1]) if match else []
         return self._read(words) if len(words) >= 4 else None
 
     def _read(self, words: list[str]) -> TileType | None:
@@ -153,17 +154,6 @@ def resized(text: str) -> frozenset[str]:
 
 
 _DEFAULTS = ["RowMajor", "", "", "NoneBox", "512", "Null", "Null"]
-
-
-def _split(text: str) -> list[str]:
-    """Template arguments at the commas outside of brackets."""
-    parts, depth, start = [], 0, 0
-    for at, char in enumerate(text):
-        depth += (char in "<(") - (char in ">)")
-        if char == "," and depth == 0:
-            parts.append(text[start:at].strip())
-            start = at + 1
-    return [*parts, text[start:].strip()]
 
 
 def declared_tile(names: Names, node: Node) -> None:

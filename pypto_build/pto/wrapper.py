@@ -359,34 +359,3 @@ def _unpack_tensor(p: Passed, tensor_class: str, block: str, blocks: str) -> lis
         start += f" + {block} * {p.name}_share"
     pointer = f"reinterpret_cast<__gm__ {p.ctype}*>({tensor}->buffer.addr)"
     return [*lines, f"    __gm__ {p.ctype}* {p.name} = {pointer} + {start};"]
-
-
-# --- reading an entry that is there ------------------------------------------------------------------------------
-
-_SLOT = r"args\[(\d+)\]"
-
-
-def read_entry(entry: str, names: list[str]) -> tuple[Passed, ...] | None:
-    """Return the values that an existing `kernel_entry` passes as `names`; None for an unsupported expression."""
-    values = [_read(entry, name) for name in names]
-    return None if None in values else tuple(p for p in values if p is not None)
-
-
-def _read(entry: str, name: str) -> Passed | None:
-    here = re.escape(name)
-    tensor = re.search(rf"\b{here}_tensor\s*=\s*reinterpret_cast<[^;]*{_SLOT}", entry)
-    pointer = re.search(rf"__gm__\s+([\w:]+)\s*\*\s*{here}\s*=\s*([^;]*);", entry)
-    if tensor and pointer:
-        return Passed("tensor", name, pointer[1], int(tensor[1]), shared="+" in pointer[2].partition("start_offset")[2])
-    address = re.search(rf"__gm__\s+([\w:]+)\s*\*\s*{here}\s*=\s*reinterpret_cast<[^;]*>\({_SLOT}\)\s*;", entry)
-    if address:
-        return Passed("context", name, address[1], int(address[2]))
-    packed = re.search(rf"\b{here}_conv\.u64\s*=\s*{_SLOT}", entry)
-    declared = re.search(rf"^[ \t]*([\w:]+)\s+{here}\s*=\s*([^;]*);", entry, re.M)
-    if packed and declared:
-        return Passed("scalar", name, declared[1], int(packed[1]))
-    if declared and "->shapes[" in declared[2]:
-        return Passed("extent", name, declared[1], value=declared[2])
-    if declared and declared[2] in LAUNCH.values():
-        return Passed("launch", name, declared[1], value=declared[2])
-    return None

@@ -10,8 +10,9 @@ import pytest
 from pypto_build.compiler import CompileError, compile_file
 from pypto_build.compiler.driver import compile_host
 from pypto_build.compiler.load import entries_of, load_module
+from pypto_build.compiler.splice_files import passed_values
 from pypto_build.pto import parse
-from pypto_build.pto.wrapper import ENTRY_SENTINEL, Payload, plan_arguments, read_entry, refit_arguments
+from pypto_build.pto.wrapper import ENTRY_SENTINEL, Payload, plan_arguments, refit_arguments
 from tests.compiler.programs import lines_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "distributed"
@@ -493,7 +494,7 @@ def test_contexts_are_read_back_from_a_wrapper(tmp_path: Path) -> None:
     files = compiled(tmp_path)
     entry = files["next_levels/chip/kernels/aiv/k.cpp"].partition(ENTRY_SENTINEL)[2]
     names = ["x__ssa_v0", "y__ssa_v0", "w__ssa_v0", "s__ssa_v0", "w__ssa_v0__ctx", "s__ssa_v0__ctx"]
-    passed = read_entry(entry, names)
+    passed = passed_values(entry, names)
     assert passed is not None
     assert [(one.kind, one.slot) for one in passed] == [
         ("tensor", 0), ("tensor", 1), ("tensor", 2), ("tensor", 3), ("context", 4), ("context", 5),

@@ -11,7 +11,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.deps import __main__ as deps
 from pypto_build.diagnose.recorded.critical_path import analyse, occupancy, read_timeline
 from pypto_build.diagnose.recorded.graph import find_graph, read_graph
-from pypto_build.diagnose.recorded.names import read_sites
+from pypto_build.diagnose.recorded.names import submissions
 from tests.diagnose.runs import RING1, graph_document, timeline_document, write_json, write_vector_dag
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "artifacts" / "_jit_vector_dag"
@@ -240,8 +240,8 @@ def test_records_are_found_below_an_artifact(run: Path) -> None:
 
 
 def test_submit_sites_of_the_examples() -> None:
-    sites = read_sites(_EXAMPLE / "orchestration" / "vector_dag.cpp")
-    assert [(site.line, site.func_ids, [arg.variable for arg in site.args]) for site in sites] == [
+    sites = submissions(_EXAMPLE / "orchestration" / "vector_dag.cpp").submits
+    assert [(site.line, site.func_ids, [arg.expression for arg in site.tensors]) for site in sites] == [
         (51, (0,), ["ext_a", "ext_b", "c"]),
         (59, (1,), ["c", "d"]),
         (67, (1,), ["c", "e"]),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from pypto_build.compiler.splice_files import passed_values
 from pypto_build.pto import Module, PtoError, parse
 from pypto_build.pto.wrapper import (
     Passed,
     Payload,
     plan_arguments,
-    read_entry,
     refit_arguments,
     write_entry,
     write_wrapper,
@@ -66,9 +66,9 @@ def test_argument_without_a_value() -> None:
 
 def test_entry_is_read_back() -> None:
     entry = write_entry("k", PLANNED, "ChipTensor")
-    assert read_entry(entry, [p.name for p in PLANNED]) == PLANNED
+    assert passed_values(entry, [p.name for p in PLANNED]) == PLANNED
     assert entry.endswith("    k(arg0, arg1, arg2, arg3, arg4, __pypto_spmd_block_idx, __pypto_spmd_block_num);\n}\n")
-    assert read_entry(entry, ["arg0", "unknown"]) is None
+    assert passed_values(entry, ["arg0", "unknown"]) is None
 
 
 def test_pipe_buffer_is_shared_out_between_blocks() -> None:
@@ -81,7 +81,7 @@ def test_pipe_buffer_is_shared_out_between_blocks() -> None:
     assert made[0].shared
     entry = write_entry("k", made, "Tensor")
     assert "+ arg0_tensor->start_offset + __pypto_spmd_block_idx * arg0_share;" in entry
-    assert read_entry(entry, ["arg0"]) == made[:1]
+    assert passed_values(entry, ["arg0"]) == made[:1]
     assert not plan(parse(module(body, "%arg0: !pto.ptr<f32>", "cube")), Payload(1, 0))[0].shared
 
 

@@ -226,23 +226,23 @@ def _pto_errors() -> tuple[type[BaseException], ...]:
 
 
 def _kernel(path: Path) -> None:
+    from pypto_build.artifact.cpp.wrapper import KernelFile
     from pypto_build.artifact.files import read_text
-    from pypto_build.diagnose.hazards.analysis import _uses
+    from pypto_build.compiler.splice_files import passed_values
     from pypto_build.diagnose.lint.subject import read_wrapper
-    from pypto_build.diagnose.recorded.names import argument_names
+    from pypto_build.diagnose.recorded.names import unpacked
     from pypto_build.pto.splice import body_of, functions_of, has_signature, preprocess, replace_body
-    from pypto_build.pto.wrapper import read_entry
     from pypto_build.replay.reference import entry
     from pypto_build.rules.machinery.staleness import _body_digest
 
-    argument_names.cache_clear()
-    names = argument_names(path)
+    unpacked.cache_clear()
+    names = unpacked(path)[0]
     read_wrapper(path, path.name)
     text = read_text(path, errors="replace")
-    read_entry(text, list(names.values())[:8])
+    passed_values(text, list(names.values())[:8])
     entry.read_entry(text, ["kernel_add", "kernel_mul"])
     _body_digest(path)
-    _uses(path, 0)
+    KernelFile(text).uses(0)
     for function, parameters in list(functions_of(text).items())[:4]:
         with contextlib.suppress(PtoError):
             has_signature(text, function, parameters)
@@ -955,10 +955,9 @@ def _lint_kernel(path: Path) -> None:
 
 
 def _sites(path: Path) -> None:
-    from pypto_build.diagnose.recorded.names import aliases, read_sites
+    from pypto_build.diagnose.recorded.names import submissions
 
-    read_sites(path)
-    aliases(path)
+    submissions(path)
 
 
 _LISTED = (

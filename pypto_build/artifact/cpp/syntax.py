@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import tree_sitter_cpp
 from tree_sitter import Language, Node, Parser
@@ -78,6 +80,15 @@ def _require_end(parser: Parser, text: bytes) -> None:
         raise Unparseable from None
 
 
+def descend(root: Node) -> Iterator[Node]:
+    """Yield the named nodes below ``root`` and itself, in the order of the text."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += reversed(node.named_children)
+
+
 def source_text(node: Node) -> str:
     """Return the node as written."""
     return (node.text or b"").decode("utf-8", "replace")
@@ -134,3 +145,36 @@ def call_arguments(node: Node) -> list[Node]:
     """Return the arguments of a call, comments left out."""
     arguments = node.child_by_field_name("arguments")
     return [] if arguments is None else [child for child in arguments.named_children if child.type != "comment"]
+
+
+class Loop(NamedTuple):
+    """A loop's first and last line, and whether it has an end and a step of its own."""
+
+    line: int
+    last: int
+    has_end: bool
+    has_step: bool
+
+
+_LOOPS = ("for_statement", "for_range_loop", "while_statement", "do_statement")
+_STEP_OF_NOTHING = re.compile(r"\w+\s*[+-]=\s*0")
+
+
+def loops(text: str) -> list[Loop]:
+    """Return the loops of a text, outer before inner ones; none if it cannot be parsed."""
+    try:
+        nodes = [node for node in descend(parse(text.encode())) if node.type in _LOOPS]
+    except (Unparseable, NestedTooDeeply):
+        return []
+    return [Loop(line_of(node), node.end_point[0] + 1, _has_end(node), _has_step(node)) for node in nodes]
+
+
+def _has_end(node: Node) -> bool:
+    condition = node.child_by_field_name("condition")
+    text = source_text(condition).strip("() ") if condition is not None else ""
+    return node.type == "for_range_loop" or text not in ("", "true", "1")
+
+
+def _has_step(node: Node) -> bool:
+    update = node.child_by_field_name("update")
+    return node.type != "for_statement" or (update is not None and not _STEP_OF_NOTHING.fullmatch(source_text(update)))

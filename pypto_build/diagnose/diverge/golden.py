@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from pypto_build.artifact import load_artifact
+from pypto_build.artifact.cpp.orchestration import Submit
 from pypto_build.artifact.files import from_here, read_source
 from pypto_build.artifact.first_sight import Change, changes, first_text
 from pypto_build.artifact.snapshot import is_reference, snapshot
@@ -27,7 +28,7 @@ from pypto_build.diagnose.diverge.lockstep import Difference, Limits, compare_by
 from pypto_build.diagnose.diverge.variants import CHOICE, Trial, edits_of, line_of, trials, with_choice
 from pypto_build.diagnose.diverge.varied import Hit, Tried, vary_modules, vary_program, vary_reference
 from pypto_build.diagnose.findings import Edit, Finding, Related
-from pypto_build.diagnose.recorded.names import SubmitSite, read_sites
+from pypto_build.diagnose.recorded.names import submissions
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.replay.binding import Binding, TensorArg, with_goldens
 from pypto_build.replay.faults import RunFault
@@ -104,12 +105,12 @@ def golden_findings(
     )  # fmt: skip
     what = "the program and its reference" if program else "the orchestration and the modules"
     more = f"; {count} edits of {what} were tried, and none gives the golden" if count else ""
-    sites = read_sites(source)
+    sites = submissions(source).submits
     lines = {func: site.line for site in sites for func in site.func_ids if _is_alone(func, sites)}
     return [_finding(launch, one, f"{hint}{more}", source, lines, edited) for one in wrong]
 
 
-def _is_alone(func_id: int, sites: Sequence[SubmitSite]) -> bool:
+def _is_alone(func_id: int, sites: Sequence[Submit]) -> bool:
     return sum(func_id in site.func_ids for site in sites) == 1
 
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from pypto_build.artifact import load_artifact
+from pypto_build.artifact.cpp.text import split_arguments
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_bytes
 from pypto_build.diagnose.diverge.lockstep import Copies, Difference, Limits, Stop, TaskFinding, compare_bytes
-from pypto_build.diagnose.lint.text import split_arguments
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.types import SPACES
 from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from pypto_build.artifact.cpp.text import without_comments
 from pypto_build.artifact.interface import KernelInterface
 from pypto_build.diagnose.findings import Edit
 
@@ -26,7 +27,6 @@ MOST_TRIALS = 300
 #: The variable of the library that chooses an edit; 0 is the original text.
 CHOICE = "pypto_trial"
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _ADD = re.compile(r"\b(?P<list>\w+)\s*\.\s*add_(?P<method>\w+)\s*\((?P<value>[^;\n]{1,400})\)\s*;")
 _SUBMIT = re.compile(r"^[ \t]*(?P<call>(?:pto2_)?rt_submit_\w*task\s*\([^;\n]{1,400}\)\s*;)", re.MULTILINE)
 _FOR = re.compile(
@@ -84,7 +84,7 @@ class _Argument:
 
 def trials(text: str, kernels: Sequence[KernelInterface] = ()) -> list[Trial]:
     """Return the edits of an orchestration's `text` that submits `kernels`. Edits of frequent mistakes come first."""
-    plain = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    plain = without_comments(text)
     arguments = [
         _Argument(match["list"], match["method"], match["value"].strip(), Passage(match.start(), match.end(), match[0]))
         for match in _ADD.finditer(plain)

@@ -21,7 +21,7 @@ from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.compiler.cpp_scalars import RESERVED
 from pypto_build.diagnose.extract.record import RecordedTask, TensorUse, elements
 from pypto_build.diagnose.recorded.graph import Edge, TaskGraph, read_graph
-from pypto_build.diagnose.recorded.names import aliases, find_names, match_tasks, read_sites, tensor_names
+from pypto_build.diagnose.recorded.names import find_names, match_tasks, submissions, tensor_names
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
@@ -80,9 +80,9 @@ def name_parameters(
     parameters: Sequence[Parameter], tasks: Sequence[RecordedTask], source: Artifact, graph: TaskGraph
 ) -> None:
     """Give each parameter the name of its variable in the orchestration, else that of the kernel's argument."""
-    orchestration = source.orchestration.source
-    sites = match_tasks(graph, read_sites(orchestration))
-    variables = tensor_names(graph, sites, aliases(orchestration))
+    orchestration = submissions(source.orchestration.source)
+    sites = match_tasks(graph, orchestration.submits)
+    variables = tensor_names(graph, sites, orchestration)
     by_id = {task.id: task for task in graph.tasks}
     ids = {task.number: task.task_id for task in tasks}
     kernels = {task.number: [func_id for _, func_id, _ in task.kernels] for task in tasks}
@@ -94,8 +94,8 @@ def name_parameters(
         tensor = next((arg.tensor for arg in task.args if arg.index == use.index), None) if task else None
         name = variables.get(tensor, "") if tensor is not None else ""
         site = sites.get(ids[number])
-        if not name and site is not None and use.index < len(site.args):
-            name = site.args[use.index].variable.removeprefix("ext_")
+        if not name and site is not None and use.index < len(site.tensors):
+            name = site.tensors[use.index].expression.removeprefix("ext_")
         name = name or named.argument(kernels[number], use.index)
         stem = name if name.isidentifier() and name.isascii() else f"t{use.index}"
         chosen, count = stem, 2

@@ -359,7 +359,7 @@ def _place(
     if not shared:
         return path, sites[1].line, ()
     lines = [
-        site.args[index].line if site and index < len(site.args) else 0
+        site.tensors[index].line if site and index < len(site.tensors) else 0
         for site, index in zip(sites, shared[0], strict=True)
     ]
     related = (Related(path, lines[0], f"{evidence.title(one)} declares it here"),) if lines[0] else ()

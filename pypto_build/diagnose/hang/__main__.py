@@ -27,9 +27,10 @@ from pypto_build.artifact.interface import relative_source
 from pypto_build.diagnose.console import add_options_of, command, tool_parser
 from pypto_build.diagnose.findings import Finding, Related, deliver
 from pypto_build.diagnose.hazards.faults import fault_finding
-from pypto_build.diagnose.lint.subject import read_orchestration, read_wrapper
+from pypto_build.diagnose.lint.subject import read_wrapper
 from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.recorded.graph import find_graph, id_text
+from pypto_build.diagnose.recorded.names import submissions
 from pypto_build.replay.flight import FLIGHT, Flight, read_kept
 from pypto_build.replay.report import last_line
 from pypto_build.replay.simpler_codes import CANN_CODES, RUNTIME_CODES, TIMEOUT_CLASSES, Code
@@ -334,7 +335,7 @@ class Hang:
         artifact, timeout = self.evidence.artifact, self.facts.timeout
         if artifact is None or timeout is None:
             return {}
-        read = read_orchestration(artifact.orchestration.source, "")
+        read = submissions(artifact.orchestration.source)
         numbered = [(line, ()) for line in read.allocations] + [(s.line, s.func_ids) for s in read.submits]
         if len(numbered) != timeout.total:
             return {}

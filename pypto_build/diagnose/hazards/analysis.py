@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator
-from pathlib import Path
 
 import numpy as np
 
 from pypto_build.artifact import Artifact, ArtifactError, detect_vintage
+from pypto_build.artifact.cpp.wrapper import KernelFile, Unpacked
 from pypto_build.artifact.derive import derive
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Edit, Finding, Level, Related
@@ -28,7 +28,7 @@ from pypto_build.diagnose.hazards.outputs import output_findings
 from pypto_build.diagnose.hazards.record import Record, TaskRecord
 from pypto_build.diagnose.lint import arguments
 from pypto_build.diagnose.lint.arguments import alike
-from pypto_build.diagnose.lint.subject import Subject, Unpacked, read_wrapper
+from pypto_build.diagnose.lint.subject import Subject, read_wrapper
 from pypto_build.facts.accesses import READ, WRITE
 from pypto_build.facts.dtypes import torch_name
 
@@ -160,12 +160,12 @@ def _beyond(
     begin, end = context.record.extent_of[regions[0]]
     kernel = context.kernel(number, int(context.record.regions["member"][regions[0]]))
     argument, site = context.site_arg(number, index), context.site(number)
-    is_view = argument and site and argument.variable in context.views
-    view = context.declared_at(argument.variable, site.line) if argument and site and is_view else 0
+    is_view = argument is not None and argument.expression in context.source.bases
+    view = context.declared_at(argument.expression, site.line) if argument and site and is_view else 0
     if argument and view and begin == low:  # kernel and view start at the same byte, so the view is too small
         return Finding(
             rule="hazards/out-of-bounds",
-            message=f"the view '{argument.variable}' has {high - low} bytes, and {context.title(number)} touches "
+            message=f"the view '{argument.expression}' has {high - low} bytes, and {context.title(number)} touches "
             f"{end - low} ({position.instruction})",
             path=context.orchestration,
             line=view,
@@ -208,11 +208,15 @@ def untouched_findings(context: Context) -> Iterator[Finding]:
                 seen.update(context.candidates(region))
     sources = {kernel.func_id: kernel.source for kernel in context.artifact.kernels}
     for kernels, number in first.items():
-        for index, arg in enumerate(context.task(number).args):
-            if index in touched.get(kernels, ()) or arg.tag == "NO_DEP":
-                continue
-            files = [sources[kernel] for kernel in dict.fromkeys(kernels) if kernel in sources]
-            if files and not any(_uses(file, index) for file in files):
+        indices = [
+            index
+            for index, arg in enumerate(context.task(number).args)
+            if index not in touched.get(kernels, ()) and arg.tag != "NO_DEP"
+        ]
+        paths = [sources[kernel] for kernel in dict.fromkeys(kernels) if kernel in sources]
+        files = [KernelFile(read_source(path)) for path in paths] if indices else []
+        for index in indices if files else ():
+            if not any(file.uses(index) for file in files):
                 yield _untouched(context, number, index)
 
 
@@ -234,61 +238,6 @@ def _untouched(context: Context, number: int, index: int) -> Finding:
         kernel=context.kernels(number),
         edits=(edit,) if edit else (),
     )
-
-
-_WORD = re.compile(r"\w+")
-_ASSIGNED = re.compile(r"\b(\w+)\s*=([^;]{0,4000});")
-_UNPACKED = re.compile(r"\b(\w+)\s*=[^;]{0,999}?\bargs\s*\[\s*(\d{1,9})\s*\]")
-
-
-def _uses(source: Path, index: int) -> bool:
-    """Return whether a kernel's code may use argument `index`. It is False only if the code clearly does not.
-
-    The wrapper unpacks args[index] and passes a pointer to the body by position. The body names its parameters.
-    """
-    text = re.sub(r"//[^\n]*", "", read_source(source))
-    entry = text.find("kernel_entry")
-    wrapper = text[text.find("{", entry) + 1 :] if entry >= 0 else ""
-    names = {int(match[2]): match[1] for match in _UNPACKED.finditer(wrapper)}
-    if index not in names:
-        return entry < 0
-    aliases = {names[index]}
-    for match in _ASSIGNED.finditer(wrapper):
-        if aliases.intersection(_WORD.findall(match[2])):
-            aliases.add(match[1])
-    call = _last_call(wrapper)
-    if call is None:
-        return True
-    function, values = call
-    if aliases.intersection(_WORD.findall(_without(wrapper, aliases, function))):
-        return True
-    positions = [i for i, value in enumerate(values) if aliases.intersection(_WORD.findall(value))]
-    if not positions:
-        return False
-    body = re.search(rf"\b{function}\s*\(([^)]{{0,9999}})\)\s*\{{", text[:entry])
-    if body is None:
-        return True
-    parameters = [re.escape(part.split()[-1].lstrip("*&")) for part in body[1].split(",") if part.strip()]
-    end = text.find("\n}", body.end())
-    return any(
-        i >= len(parameters) or re.search(rf"\b{parameters[i]}\b", text[body.end() : end]) is not None
-        for i in positions
-    )
-
-
-def _without(wrapper: str, aliases: set[str], function: str) -> str:
-    """Return a wrapper without the assignments to ``aliases`` names, and without the calls of the body."""
-    others = _ASSIGNED.sub(lambda match: "" if match[1] in aliases else match[0], wrapper)
-    return re.sub(rf"^[ \t]*{function}\([^;]{{0,4000}}\);", "", others, flags=re.MULTILINE)
-
-
-def _last_call(entry: str) -> tuple[str, list[str]] | None:
-    """Return function and arguments of the call of the body, the last `name(a, b, ...);` of the wrapper."""
-    calls = re.findall(r"^[ \t]*(\w+)\(([^;]{0,4000})\);", entry, re.MULTILINE)
-    if not calls:
-        return None
-    function, values = calls[-1]
-    return function, [value.strip() for value in values.split(",")]
 
 
 # Findings on wrong arguments: a tensor of another element type than the kernel reads, or one tensor for two outputs.
@@ -353,18 +302,16 @@ def _origin(context: Context, key: tuple[int, int]) -> str:
     for task in context.record.tasks:
         for index, arg in enumerate(task.args):
             argument = context.site_arg(task.number, index) if task.number >= 0 and arg.key == key else None
-            if argument is None or not argument.variable.isidentifier():
+            if argument is None or not argument.expression.isidentifier():
                 continue
-            line = context.declared_at(argument.variable)
-            source = re.search(r"=\s*(\w+)\s*;", context.lines[line - 1]) if line else None
-            return f"'{(source[1] if source else argument.variable).removeprefix('ext_')}'"
+            return f"'{context.source.bases.get(argument.expression, argument.expression).removeprefix('ext_')}'"
     return ""
 
 
 def _passed_finding(context: Context, task: TaskRecord, index: int, level: Level, rule: str, says: str) -> Finding:
     argument = context.site_arg(task.number, index)
     site = context.site(task.number)
-    lines = _assigned(context, argument.variable) if argument else []
+    lines = context.source.assigned.get(argument.expression, []) if argument else []
     return Finding(
         rule=f"hazards/{rule}",
         message=f"{context.title(task.number)} {says}",
@@ -374,18 +321,12 @@ def _passed_finding(context: Context, task: TaskRecord, index: int, level: Level
         tasks=(task.number,),
         kernel=context.kernels(task.number),
         related=tuple(
-            Related(context.orchestration, line, f"'{argument.variable}' is assigned here")
+            Related(context.orchestration, line, f"'{argument.expression}' is assigned here")
             for line in lines
             if argument
         ),
         level=level,
     )
-
-
-def _assigned(context: Context, variable: str) -> list[int]:
-    """Return the lines that assign a variable."""
-    pattern = re.compile(rf"^\s*{re.escape(variable)}\s*=(?!=)")
-    return [number for number, text in enumerate(context.lines, 1) if pattern.match(text)]
 
 
 # Findings on explicit dependencies that order no accesses to the same bytes.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from pypto_build.artifact import Artifact
+from pypto_build.artifact.cpp.orchestration import Added, Orchestration, Submit
 from pypto_build.artifact.files import read_source
 from pypto_build.artifact.instruction_sites import InstructionPosition, find_positions, relative
 from pypto_build.diagnose.findings import Edit
 from pypto_build.diagnose.hazards.record import Argument, Record, TaskRecord
-from pypto_build.diagnose.recorded.names import SiteArg, SubmitSite, aliases, artifact_names
+from pypto_build.diagnose.recorded.names import artifact_names, submissions
 from pypto_build.facts.accesses import WRITE
 
 # Assignment of regions to buffers, and division of a buffer's bytes at the ends of regions.
@@ -140,7 +140,7 @@ class Context:
         self._spans: dict[int, list[tuple[int, int]]] = {}
 
     @cached_property
-    def _sites(self) -> dict[int, SubmitSite]:
+    def _sites(self) -> dict[int, Submit]:
         return self.record.submitted(self.artifact.orchestration.source)
 
     @cached_property
@@ -152,7 +152,7 @@ class Context:
         """Return the task with a number."""
         return self.record.tasks[self.record.by_number[number]]
 
-    def site(self, number: int) -> SubmitSite | None:
+    def site(self, number: int) -> Submit | None:
         """Return the line that submitted the task, or None if it is not certain."""
         return self._sites.get(number)
 
@@ -210,36 +210,35 @@ class Context:
         """Return argument `index` of a task."""
         return self.task(number).args[index]
 
-    def site_arg(self, number: int, index: int) -> SiteArg | None:
+    def site_arg(self, number: int, index: int) -> Added | None:
         """Return the statement of the orchestration that adds the argument, or None if it is not certain."""
         site = self.site(number)
-        return site.args[index] if site and index < len(site.args) else None
+        return site.tensors[index] if site and index < len(site.tensors) else None
 
     def tensor(self, number: int, index: int) -> str:
         """Return the tensor's name in the orchestration (`'c'`), else in the kernel (`argument 2 'out'`)."""
         argument = self.site_arg(number, index)
-        if argument and argument.variable.isidentifier():
-            return f"'{argument.variable.removeprefix('ext_')}'"
+        if argument and argument.expression.isidentifier():
+            return f"'{argument.expression.removeprefix('ext_')}'"
         name = self._names.argument([k for k in self.task(number).kernels if k >= 0], index)
         return f"argument {index}" + (f" '{name.removesuffix('_tensor')}'" if name else "")
 
     def declared_at(self, variable: str, before: int = 0) -> int:
         """Return the last line, up to `before`, that declares a tensor of the orchestration, or 0 for none."""
-        pattern = re.compile(rf"\b(?:ChipTensor|Tensor|auto)\b[\s&]*{re.escape(variable)}\s*=")
-        lines = self.lines[: before or None]
-        return max((number for number, text in enumerate(lines, 1) if pattern.search(text)), default=0)
+        lines = self.source.declared.get(variable, [])
+        return max((line for line in lines if line <= (before or line)), default=0)
 
     @cached_property
-    def views(self) -> dict[str, str]:
-        """The variables of the orchestration that are views, with the variables that they view."""
-        return aliases(self.artifact.orchestration.source)
+    def source(self) -> Orchestration:
+        """The orchestration as it is written."""
+        return submissions(self.artifact.orchestration.source)
 
     def method(self, number: int, index: int) -> str:
         """Return the declaration of an argument, such as `add_output(c)`."""
         argument = self.site_arg(number, index)
         tag = self.argument(number, index).tag
         method = {"INPUT": "input", "INOUT": "inout", "NO_DEP": "no_dep"}.get(tag, "output")
-        return f"add_{method}({argument.variable})" if argument else f"add_{method}"
+        return f"add_{method}({argument.expression})" if argument else f"add_{method}"
 
     def change_method(self, number: int, index: int, to: str) -> Edit | None:
         """Return the edit that changes the declaration of an argument, or None if its line is not certain."""
@@ -247,13 +246,15 @@ class Context:
         if argument is None:
             return None
         line = self.lines[argument.line - 1]
-        begin = line.find(f".add_{argument.method}(")
+        begin = line.find(f".{argument.method}(")
         if begin < 0:
             return None
         variable = line[:begin].split()[-1]
         old = line[line.rfind(variable, 0, begin) :].split(";")[0] + ";"
         values = [part.strip() for part in old[old.index("(") + 1 : old.rindex(")")].split(",")]
-        new = " ".join(f"{variable}.add_{to if v == argument.variable else argument.method}({v});" for v in values)
+        new = " ".join(
+            f"{variable}.{f'add_{to}' if v == argument.expression else argument.method}({v});" for v in values
+        )
         return Edit(self.orchestration, argument.line, old, new)
 
     # -- positions --

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError
+from pypto_build.artifact.cpp.syntax import Loop, loops
 from pypto_build.artifact.files import read_source
 from pypto_build.artifact.interface import relative_source
 from pypto_build.diagnose.findings import Finding
 from pypto_build.diagnose.lint.subject import read_wrapper
-from pypto_build.diagnose.lint.text import matching
-from pypto_build.diagnose.recorded.names import read_sites
+from pypto_build.diagnose.recorded.names import submissions
 from pypto_build.facts.faults import FaultKind
 from pypto_build.replay.verdict import OUT_OF_BOUNDS, ErrorInfo, Verdict
 
 #: A frame in the stack of a crash: `#2 kernel_entry (kernels/aiv/x.cpp:12)`.
 _FRAME = re.compile(r"#\d+ .*? \((?P<path>[^()]+):(?P<line>\d+)\b[^()]*(?:\([^()]*\))?\)")
-_LOOP = re.compile(r"\b(?:for|while)\s*\(")
-_NO_END = re.compile(r"for\s*\([^;()]{0,400};\s*(?:true|1)?\s*;|while\s*\(\s*(?:true|1)\s*\)")
-_NO_STEP = re.compile(r"for\s*\([^;()]{0,400};[^;()]{0,400};\s*\)")
-_STEP_OF_NOTHING = re.compile(r"for\s*\([^;]{0,400};[^;]{0,400};\s*\w+\s*[+-]=\s*0\s*\)")
 # Rules of the kinds of errors whose rule has another name.
 _RULES = {"runtime_error": "fault", OUT_OF_BOUNDS: "out-of-bounds"}
 #: The call in the orchestration that requests what a fault refuses.
@@ -61,7 +58,7 @@ def _position(artifact: Artifact, error: ErrorInfo) -> tuple[str, int]:
     if kernel is None:
         return "", 0
     if error.fault and error.fault.kind in (FaultKind.STALL, FaultKind.TENSOR_WAIT):  # it never ran
-        sites = [site.line for site in read_sites(orchestration) if kernel.func_id in site.func_ids]
+        sites = [site.line for site in submissions(orchestration).submits if kernel.func_id in site.func_ids]
         return relative_source(orchestration, artifact.root), sites[0] if len(sites) == 1 else 0
     return relative_source(kernel.source, artifact.root), _body_line(kernel.source, _spins(error))
 
@@ -99,9 +96,13 @@ def _body_line(source: Path, spins: bool) -> int:
     except ArtifactError:
         return 0
     body = (wrapper.called.start, wrapper.called.end) if wrapper.called else wrapper.entry
-    if spins and body and (loop := _endless(wrapper.code.code, *body)) is not None:
-        return wrapper.code.line(loop)
-    return wrapper.called.line if wrapper.called else wrapper.code.line(wrapper.entry[0]) if wrapper.entry else 0
+    if body is None:
+        return 0
+    first, last = map(wrapper.code.line, body)
+    inside = [loop for loop in loops(wrapper.code.raw) if first <= loop.line <= last]
+    if spins and (loop := _endless(inside)) is not None:
+        return loop.line
+    return wrapper.called.line if wrapper.called else first
 
 
 def _loop_around(source: Path, line: int) -> int:
@@ -111,34 +112,19 @@ def _loop_around(source: Path, line: int) -> int:
     itself.
     """
     try:
-        code = read_wrapper(source, source.name).code
+        around = [loop for loop in loops(read_source(source)) if loop.line <= line <= loop.last]
     except ArtifactError:
         return line
-    lines = code.code.splitlines(keepends=True)
-    at = sum(map(len, lines[: line - 1]))
-    around = [start for start, end in _loops(code.code) if start <= at + len(lines[line - 1]) and at < end]
-    still = [start for start in around if any(p.match(code.code, start) for p in (_NO_END, _NO_STEP, _STEP_OF_NOTHING))]
-    chosen = still[0] if len(still) == 1 else around[-1] if around else None
-    return line if chosen is None else code.line(chosen)
+    still = [loop for loop in around if not (loop.has_end and loop.has_step)]
+    chosen = still if len(still) == 1 else around[-1:]
+    return chosen[0].line if chosen else line
 
 
-def _loops(code: str) -> list[tuple[int, int]]:
-    """Return the start and end of each loop, outer loops first. The end is the brace or semicolon behind the body."""
-    spans = []
-    for match in _LOOP.finditer(code):
-        end = matching(code, match.end() - 1) + 1
-        body = end + len(code[end:]) - len(code[end:].lstrip())
-        last = matching(code, body) + 1 if code[body : body + 1] == "{" else code.find(";", body)
-        spans.append((match.start(), last))
-    return spans
-
-
-def _endless(code: str, start: int, end: int) -> int | None:
-    """Return the offset of the endless loop: the one without an end, else without a step, else the only one.
+def _endless(inside: Sequence[Loop]) -> Loop | None:
+    """Return the endless loop: the one without an end, else without a step, else the only one.
 
     Returns None if there are several, or no loop.
     """
-    loops = [candidates.start() for candidates in _LOOP.finditer(code, start, end)]
-    kinds = [[at for at in loops if pattern.match(code, at)] for pattern in (_NO_END, _NO_STEP)]
-    candidates = next(filter(None, (*kinds, loops)), [])
+    kinds = ([loop for loop in inside if not loop.has_end], [loop for loop in inside if not loop.has_step], inside)
+    candidates = next(filter(None, kinds), ())
     return candidates[0] if len(candidates) == 1 else None

@@ -103,9 +103,9 @@ def _unwritten_finding(context: Context, group: list[_Load], level: Level) -> Fi
     others = dict.fromkeys((load.error.task, context.position(load.error.site)) for load in group[1:])
     more = [Related(at.path, at.line, f"{context.title(task)} reads such bytes too") for task, at in others]
     variable = context.site_arg(error.task, context.argument_of(first.region))
-    created = context.declared_at(variable.variable) if variable and not stores else 0
+    created = context.declared_at(variable.expression) if variable and not stores else 0
     if variable and created:
-        return _never(context, group, variable.variable, created, level)
+        return _never(context, group, variable.expression, created, level)
     return Finding(
         rule="hazards/unwritten",
         message=f"{context.title(error.task)}: {position.instruction} reads {size} bytes of "
@@ -271,21 +271,7 @@ def _size(task: TaskRecord, index: int) -> int:
 def _shape_line(context: Context, number: int, index: int) -> int:
     """Return the line of the orchestration that says the shape of an allocated tensor or a view, or 0."""
     argument = context.site_arg(number, index)
-    text = "\n".join(context.lines)
-
-    def find(pattern: str) -> tuple[str, ...]:
-        match = re.search(pattern, text)
-        return match.groups() if match else ()
-
-    variable = re.escape(argument.variable) if argument else ""
-    names = find(rf"\b{variable}\s*=\s*\w+\.view\((\w+)")
-    if output := find(rf"\b{variable}\s*=\s*(\w+)\.get_ref\((\d+)\)"):
-        infos = find(rf"\b{output[0]}\s*=\s*alloc_tensors\(([^)]*)\)")
-        listed = [info.strip() for info in infos[0].split(",")] if infos else []
-        slot = int(output[1])
-        names = find(rf"\bTensorCreateInfo\s+{re.escape(listed[slot])}\(\s*(\w+)") if slot < len(listed) else ()
-    pattern = re.compile(rf"\b{re.escape(names[0])}\[\d*\]\s*=") if names else None
-    return next((line for line, row in enumerate(context.lines, 1) if pattern and pattern.search(row)), 0)
+    return context.source.shape_lines.get(argument.expression, 0) if argument else 0
 
 
 def _with_name(message: str, reported: str, name: str) -> str:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from pypto_build.artifact.cpp.orchestration import Submit
+from pypto_build.artifact.cpp.syntax import loops
 from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.diagnose.hazards.context import Array, Context, cut
 from pypto_build.diagnose.hazards.record import REGION, OutputHole
-from pypto_build.diagnose.lint.text import Code, matching
-from pypto_build.diagnose.recorded.names import SubmitSite
 from pypto_build.facts.accesses import WRITE
-
-_LOOP = re.compile(r"\b(?:for|while)\s*\(")
 
 
 @dataclass(frozen=True)
@@ -139,14 +136,14 @@ def _nobody(context: Context, name: str) -> _Blame:
     return _Blame(context.orchestration, line, says, "submit the task that writes it, or take the output away")
 
 
-def _beside(context: Context, number: int, site: SubmitSite, missing: _Missing) -> _Blame:
+def _beside(context: Context, number: int, site: Submit, missing: _Missing) -> _Blame:
     """Return the blame of a task that writes next to the missing part, at the line of its view if it has one."""
     low = missing.hole.address
-    for argument, arg in zip(site.args, context.task(number).args, strict=False):
+    for argument, arg in zip(site.tensors, context.task(number).args, strict=False):
         begin, end = arg.span
-        if arg.writes and low <= begin < low + missing.hole.bytes and argument.variable in context.views:
-            line = context.declared_at(argument.variable, site.line)
-            says = f"the view '{argument.variable}' of {context.title(number)} has bytes {begin - low} to {end - low}"
+        if arg.writes and low <= begin < low + missing.hole.bytes and argument.expression in context.source.bases:
+            line = context.declared_at(argument.expression, site.line)
+            says = f"the view '{argument.expression}' of {context.title(number)} has bytes {begin - low} to {end - low}"
             return _Blame(context.orchestration, line or site.line, says, "correct its shape or offset, or " + _REACH)
     says = f"{context.title(number)} is next to them, and no task is submitted for them"
     return _Blame(context.orchestration, site.line, says, _REACH)
@@ -165,15 +162,10 @@ def _distance(view: tuple[int, int], missing: _Missing) -> int:
     return max(low - missing.end, missing.begin - high, 0)
 
 
-def _loop(context: Context, site: SubmitSite, writers: list[int]) -> tuple[int, int]:
+def _loop(context: Context, site: Submit, writers: list[int]) -> tuple[int, int]:
     """Return the line of the innermost loop around a submission (0 for none), and the number of its writers."""
-    code = Code(context.orchestration, "\n".join(context.lines))
-    line = 0
-    for match in _LOOP.finditer(code.code):
-        body = code.code.find("{", matching(code.code, match.end() - 1))
-        if body >= 0 and code.line(match.start()) <= site.line <= code.line(matching(code.code, body)):
-            line = code.line(match.start())
-    return line, sum(context.site(number) == site for number in writers)
+    around = [loop.line for loop in loops(context.source.text) if loop.line <= site.line <= loop.last]
+    return max(around, default=0), sum(context.site(number) == site for number in writers)
 
 
 def _store(context: Context, number: int, missing: _Missing) -> int | None:

@@ -13,9 +13,10 @@ import msgspec
 import numpy as np
 
 from pypto_build.artifact import ArtifactError, files
+from pypto_build.artifact.cpp.orchestration import Submit
 from pypto_build.artifact.instruction_sites import AccessSite, Executed
 from pypto_build.diagnose.recorded.graph import Task, TaskArg, TaskGraph
-from pypto_build.diagnose.recorded.names import SubmitSite, match_tasks, read_sites
+from pypto_build.diagnose.recorded.names import match_tasks, submissions
 from pypto_build.facts.layouts import AccessRecord
 
 _AGAIN = "replay the checked build again"
@@ -281,7 +282,7 @@ class Record:
         """Return the slice of a task's regions."""
         return slice(self.first_region[number], self.first_region[number + 1])
 
-    def submitted(self, orchestration: Path) -> dict[int, SubmitSite]:
+    def submitted(self, orchestration: Path) -> dict[int, Submit]:
         """Return the lines that submitted the tasks, by task number, as far as they are certain."""
         tasks = [
             Task(
@@ -292,7 +293,7 @@ class Record:
             for task in self.tasks
             if task.number >= 0
         ]
-        return match_tasks(TaskGraph(orchestration, tuple(tasks), ()), read_sites(orchestration))
+        return match_tasks(TaskGraph(orchestration, tuple(tasks), ()), submissions(orchestration).submits)
 
 
 def read_record(directory: Path) -> Record:

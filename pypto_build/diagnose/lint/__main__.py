@@ -23,14 +23,15 @@ from pypto_build.artifact import (
     lacks_kernels,
     load_artifacts,
 )
+from pypto_build.artifact.cpp.orchestration import Scope, Submit
+from pypto_build.artifact.cpp.wrapper import CppFunction
 from pypto_build.artifact.derive import derive
 from pypto_build.artifact.distributed import load_distributed
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.console import add_options_of, command, progress, tool_parser
 from pypto_build.diagnose.findings import Finding, Level, below, deliver
 from pypto_build.diagnose.lint import arguments, spliced
-from pypto_build.diagnose.lint.subject import Subject, Submit, Wrapper, WrapperFunction
-from pypto_build.diagnose.lint.text import matching
+from pypto_build.diagnose.lint.subject import Subject, Wrapper
 from pypto_build.facts.dtypes import ITEMSIZE
 
 # Rules on single submissions: order of arguments, limits of the vintage and of the platform, launch settings.
@@ -199,7 +200,7 @@ def check_drain(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _unsynchronized(subject: Subject, kernel: Kernel, wrapper: Wrapper, function: WrapperFunction) -> Iterator[Finding]:
+def _unsynchronized(subject: Subject, kernel: Kernel, wrapper: Wrapper, function: CppFunction) -> Iterator[Finding]:
     """A body without a single flag or barrier is made for simulated platforms, where instructions run in order."""
     store = _STORE.search(wrapper.code.code, function.start, function.end)
     if store is not None and not subject.platform.endswith("sim"):
@@ -212,7 +213,7 @@ def _unsynchronized(subject: Subject, kernel: Kernel, wrapper: Wrapper, function
         )
 
 
-def _drained(wrapper: Wrapper, function: WrapperFunction, last: int) -> bool:
+def _drained(wrapper: Wrapper, function: CppFunction, last: int) -> bool:
     """Return whether a drain follows the store.
 
     It may be in the same function, in a helper called there, or in the entry after the call.
@@ -309,34 +310,31 @@ def _kernels(subject: Subject) -> Iterator[tuple[Kernel, Wrapper]]:
             yield kernel, subject.wrappers[kernel.func_id]
 
 
-def _reached(wrapper: Wrapper) -> list[WrapperFunction]:
+def _reached(wrapper: Wrapper) -> list[CppFunction]:
     """The functions that do this kernel's work; the others of its group lie in the same file and are not called."""
     return [wrapper.called] if wrapper.called is not None else []
 
 
-_SCOPE = re.compile(r"\bPTO2_SCOPE\s*\((?P<mode>[^)]{0,999})\)\s*\{")
 _MAX_DEPTH = 64
 
 
 def check_scopes(subject: Subject) -> Iterator[Finding]:
     """An automatic scope inside a manual one is refused."""
-    code = subject.orchestration.code
-    opened: list[tuple[int, bool, int]] = []  # end, manual, line
-    for match in _SCOPE.finditer(code.code):
-        opened = [scope for scope in opened if scope[0] > match.start()]
-        manual, line = "MANUAL" in match["mode"], code.line(match.start())
-        outer = next((scope for scope in opened if scope[1]), None)
-        if outer and not manual:
+    opened: list[Scope] = []
+    for scope in subject.orchestration.scopes:
+        opened = [outer for outer in opened if outer.end > scope.start]
+        outer = next((outer for outer in opened if outer.manual), None)
+        if outer and not scope.manual:
             yield subject.in_orchestration(
-                line,
+                scope.line,
                 "scope-nesting",
-                f"an automatic scope inside the manual one of line {outer[2]}: the run fails with INVALID_ARGS (5)",
+                f"an automatic scope inside the manual one of line {outer.line}: the run fails with INVALID_ARGS (5)",
                 "write PTO2_SCOPE(PTO2ScopeMode::MANUAL) here too, or take the scope out",
             )
-        opened.append((matching(code.code, match.end() - 1), manual, line))
+        opened.append(scope)
         if len(opened) == _MAX_DEPTH + 1:
             yield subject.in_orchestration(
-                line, "scope-depth", f"scopes nested deeper than {_MAX_DEPTH}", "close the outer ones earlier"
+                scope.line, "scope-depth", f"scopes nested deeper than {_MAX_DEPTH}", "close the outer ones earlier"
             )
 
 
@@ -389,7 +387,7 @@ def check_entry_directions(subject: Subject) -> Iterator[Finding]:
         added = _first_write(subject, argument.index)
         if added is None:  # it may only share a variable with what is written
             continue
-        where = f"{added[0]} at {subject.orchestration.code.name}:{added[1]}"
+        where = f"{added[0]} at {subject.orchestration_path}:{added[1]}"
         yield subject.in_manifest(
             '"signature"',
             "written-input",

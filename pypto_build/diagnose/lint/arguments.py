@@ -8,8 +8,10 @@ import msgspec
 
 from pypto_build.artifact import ArgDirection, Kernel
 from pypto_build.artifact.cpp.calls import DIRECTIONS
+from pypto_build.artifact.cpp.orchestration import Submit
+from pypto_build.artifact.cpp.wrapper import Unpacked
 from pypto_build.diagnose.findings import Edit, Finding
-from pypto_build.diagnose.lint.subject import Subject, Submit, Unpacked
+from pypto_build.diagnose.lint.subject import Subject
 from pypto_build.facts.dtypes import ITEMSIZE, torch_name
 
 
@@ -34,7 +36,7 @@ def check_signatures(subject: Subject) -> Iterator[Finding]:
                 needle,
                 "signature-count",
                 f"kernel '{kernel.name}': the signature has {_tensors(len(kernel.signature))}, the submission at "
-                f"{subject.orchestration.code.name}:{first.line} hands over {len(submitted)}",
+                f"{subject.orchestration_path}:{first.line} hands over {len(submitted)}",
                 f"make it [{', '.join(f'_D.{direction.name}' for direction in submitted)}]",
             )
             continue
@@ -45,7 +47,7 @@ def check_signatures(subject: Subject) -> Iterator[Finding]:
                     needle,
                     "signature-direction",
                     f"kernel '{kernel.name}': argument {index} is {declared.name} in the signature, and "
-                    f"{added.method}({added.expression}) at {subject.orchestration.code.name}:{added.line}",
+                    f"{added.method}({added.expression}) at {subject.orchestration_path}:{added.line}",
                     f"make it _D.{direction.name} in the signature, or add_{_METHOD[declared]} in the orchestration",
                 )
 
@@ -106,7 +108,7 @@ def check_unpacking(subject: Subject) -> Iterator[Finding]:
                     wrapper.call_line,
                     "argument-unused",
                     f"kernel '{kernel.name}' never unpacks argument {unused[0]}, which "
-                    f"{subject.orchestration.code.name}:{submit.line} hands over",
+                    f"{subject.orchestration_path}:{submit.line} hands over",
                     "unpack it, or take it out of the submission",
                 )
             break  # the submissions among themselves are compared by `check_submissions`
@@ -114,7 +116,7 @@ def check_unpacking(subject: Subject) -> Iterator[Finding]:
 
 def _slot(subject: Subject, kernel: Kernel, submit: Submit, item: Unpacked) -> Iterator[Finding]:
     tensors, total = len(submit.tensors), len(submit.tensors) + len(submit.scalars)
-    at = f"{subject.orchestration.code.name}:{submit.line}"
+    at = f"{subject.orchestration_path}:{submit.line}"
     if item.slot >= total:
         yield subject.in_kernel(
             kernel,
@@ -167,7 +169,7 @@ def check_types(subject: Subject) -> Iterator[Finding]:
                         item.line,
                         "argument-dtype",
                         f"'{item.name}' is read as {read}, but '{added.expression}' of "
-                        f"{subject.orchestration.code.name}:{added.line} is {handed}",
+                        f"{subject.orchestration_path}:{added.line} is {handed}",
                         "correct the pointer's type or the tensor's DataType",
                     )
 

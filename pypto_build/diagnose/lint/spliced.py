@@ -15,10 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from pypto_build.artifact import Kernel
+from pypto_build.artifact.cpp.text import without_comments
 from pypto_build.artifact.files import read_source
 from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.lint.subject import Subject
-from pypto_build.diagnose.lint.text import without_comments
 from pypto_build.facts.dtypes import PTO, torch_name
 from pypto_build.pto import Function, Module, Operation, PtoError, parse_file
 from pypto_build.pto.check import modules_of

@@ -8,17 +8,16 @@ from functools import cached_property
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
+from pypto_build.artifact.cpp.orchestration import Submit
 from pypto_build.artifact.files import read_record
 from pypto_build.artifact.interface import relative_source
 from pypto_build.diagnose.recorded.critical_path import Analysis, Timeline, analyse, find_timeline, read_timeline
 from pypto_build.diagnose.recorded.graph import Edge, Task, TaskGraph, TaskOrder, find_graph, id_text, read_graph
 from pypto_build.diagnose.recorded.names import (
     Names,
-    SubmitSite,
-    aliases,
     find_names,
     match_tasks,
-    read_sites,
+    submissions,
     tensor_names,
 )
 from pypto_build.replay.timing import TIMING_NAME, Spread, Timing
@@ -155,17 +154,17 @@ class Evidence:
         return TaskOrder.guessed(row.task for row in self.timeline.rows) if self.timeline else TaskOrder({})
 
     @cached_property
-    def sites(self) -> dict[int, SubmitSite]:
+    def sites(self) -> dict[int, Submit]:
         """Return the source position of each task's submission, if it is certain."""
         if not self.graph or not self.artifact:
             return {}
-        return match_tasks(self.graph, read_sites(self.artifact.orchestration.source))
+        return match_tasks(self.graph, submissions(self.artifact.orchestration.source).submits)
 
     @cached_property
     def _tensors(self) -> dict[int, str]:
         if not self.graph or not self.artifact:
             return {}
-        return tensor_names(self.graph, self.sites, aliases(self.artifact.orchestration.source))
+        return tensor_names(self.graph, self.sites, submissions(self.artifact.orchestration.source))
 
     # -- words --------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import struct
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,101 +13,43 @@ from pathlib import Path
 import msgspec
 
 from pypto_build.artifact import ArtifactError, load_artifact
+from pypto_build.artifact.cpp.orchestration import Orchestration, Submit
+from pypto_build.artifact.cpp.wrapper import KernelFile
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.artifact.interface import read_interface
 from pypto_build.diagnose.recorded.graph import Task, TaskGraph, text_or_nothing
 
-# Submissions in an orchestration: source lines, argument variables, and names of tensors from them.
-# The source is read as text, because it only provides names. Ambiguous tasks and tensors stay without a name.
+# The submission of each task, and names of tensors from it. Ambiguous tasks and tensors stay without a name.
 
 _KINDS = {
-    "input": ("INPUT",),
-    "output": ("OUTPUT", "OUTPUT_EXISTING"),
-    "inout": ("INOUT",),
-    "no_dep": ("UNKNOWN", "NO_DEP"),
+    "add_input": ("INPUT",),
+    "add_output": ("OUTPUT", "OUTPUT_EXISTING"),
+    "add_inout": ("INOUT",),
+    "add_no_dep": ("UNKNOWN", "NO_DEP"),
 }
-_TOKEN = re.compile(
-    r"\b(?:CoreTaskArgs\w*|L0TaskArgs\w*|ArgWithDeps|Arg)(?:<\d+>)?\s+(?P<declared>\w+)\s*;"
-    r"|\b(?P<variable>\w+)\s*\.\s*add_(?P<method>input|output|inout|no_dep)\s*\((?P<values>[^;]{0,4000})\)\s*;"
-    r"|\bMixedKernels\s+(?P<mixed>\w+)\s*=\s*\{(?P<lanes>[^}]{0,999})\}"
-    r"|\b(?:pto2_)?rt_submit_(?:aic_|aiv_)?task\s*\(\s*(?P<kernel>\w+)\s*,\s*(?P<args>\w+)\s*\)"
-)
-_ALIAS = re.compile(
-    r"\b(?:ChipTensor|Tensor|auto)(?:\s+|\s*&\s*)(\w+)\s*=\s*(\w+)\s*(?:;|\.\s*(?:view|slice|reshape|transpose|permute)\s*\()"
-)
-_ASSIGNED = re.compile(r"^[ \t]*(\w+)\s*=(?!=)", re.MULTILINE)
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class SiteArg:
-    """One tensor argument: the method it is added with, the variable, and the line."""
-
-    method: str
-    variable: str
-    line: int
+def submissions(source: Path) -> Orchestration:
+    """Return the submissions of an orchestration, and its variables; none if the file cannot be read."""
+    return Orchestration(text_or_nothing(source))
 
 
-@dataclass(frozen=True)
-class SubmitSite:
-    """One submit call."""
-
-    line: int
-    func_ids: tuple[int, ...]
-    args: tuple[SiteArg, ...]
-
-    def fits(self, task: Task) -> bool:
-        """Return whether `task` may have been submitted here, by its kernels and the kinds of its arguments."""
-        kinds = [arg.kind for arg in task.args]
-        return set(self.func_ids) == set(task.func_ids) and (
-            not kinds
-            or (
-                len(kinds) == len(self.args)
-                and all(kind in _KINDS[arg.method] for kind, arg in zip(kinds, self.args, strict=True))
-            )
-        )
+def _fits(submit: Submit, task: Task) -> bool:
+    """Return whether `task` may have been submitted here, by its kernels and the kinds of its arguments."""
+    if not submit.func_ids or set(submit.func_ids) != set(task.func_ids):
+        return False
+    pairs = zip(task.args, submit.tensors, strict=False)
+    alike = len(task.args) == len(submit.tensors) and all(arg.kind in _KINDS[added.method] for arg, added in pairs)
+    return alike or not task.args
 
 
-def read_sites(source: Path) -> list[SubmitSite]:
-    """The submit calls of an orchestration, in the order of the text; empty if the file cannot be read."""
-    text = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text_or_nothing(source))
-    collected: dict[str, list[SiteArg]] = {}
-    mixed: dict[str, tuple[int, ...]] = {}
-    sites = []
-    starts = [0] + [newline.end() for newline in re.finditer("\n", text)]
-    for match in _TOKEN.finditer(text):
-        line = bisect_right(starts, match.start())
-        if match["declared"]:
-            collected[match["declared"]] = []
-        elif match["method"]:
-            names = [part.strip() for part in match["values"].split(",")]
-            collected.setdefault(match["variable"], []).extend(SiteArg(match["method"], name, line) for name in names)
-        elif match["mixed"]:
-            mixed[match["mixed"]] = _numbers(match["lanes"].split(","))
-        else:
-            func_ids = mixed.get(match["kernel"]) or _numbers([match["kernel"]])
-            sites.append(SubmitSite(line, func_ids, tuple(collected.get(match["args"], ()))))
-    return sites
-
-
-def _numbers(words: Sequence[str]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(int(word) for word in map(str.strip, words) if word.isdecimal() and len(word) < 10))
-
-
-def aliases(source: Path) -> dict[str, str]:
-    """Variables that are views or other names of another variable."""
-    text = _COMMENT.sub(" ", text_or_nothing(source))
-    varying = set(_ASSIGNED.findall(text))
-    return {match[1]: match[2] for match in _ALIAS.finditer(text) if match[1] not in varying}
-
-
-def match_tasks(graph: TaskGraph, sites: Sequence[SubmitSite]) -> dict[int, SubmitSite]:
+def match_tasks(graph: TaskGraph, sites: Sequence[Submit]) -> dict[int, Submit]:
     """The site of each task where it is certain: only one fits, or as many tasks as sites fit, in order."""
-    fitting: dict[tuple[SubmitSite, ...], list[int]] = {}
+    fitting: dict[tuple[Submit, ...], list[int]] = {}
     for task in graph.tasks:
-        candidates = tuple(site for site in sites if site.func_ids and site.fits(task))
+        candidates = tuple(site for site in sites if _fits(site, task))
         fitting.setdefault(candidates, []).append(task.id)
-    matched: dict[int, SubmitSite] = {}
+    matched: dict[int, Submit] = {}
     for candidates, tasks in fitting.items():
         if len(candidates) == 1:
             matched.update(dict.fromkeys(tasks, candidates[0]))
@@ -117,36 +58,22 @@ def match_tasks(graph: TaskGraph, sites: Sequence[SubmitSite]) -> dict[int, Subm
     return matched
 
 
-def tensor_names(graph: TaskGraph, matched: Mapping[int, SubmitSite], renamed: Mapping[str, str]) -> dict[int, str]:
+def tensor_names(graph: TaskGraph, matched: Mapping[int, Submit], source: Orchestration) -> dict[int, str]:
     """Names of buffers by tensor id: the variable that most tasks hand them over under, views by what they are of."""
     votes: dict[int, Counter[str]] = {}
     for task in graph.tasks:
         site = matched.get(task.id)
-        for arg, argument in zip(task.args, site.args if site else (), strict=False):
-            if arg.tensor is not None and argument.variable.isidentifier():
-                votes.setdefault(arg.tensor, Counter())[_base(argument.variable, renamed)] += 1
+        for arg, given in zip(task.args, site.tensors if site else (), strict=False):
+            if arg.tensor is not None and given.expression.isidentifier():
+                votes.setdefault(arg.tensor, Counter())[source.base(given.expression)] += 1
     return {tensor: counted.most_common(1)[0][0].removeprefix("ext_") for tensor, counted in votes.items()}
 
 
-def _base(name: str, renamed: Mapping[str, str]) -> str:
-    seen = set()
-    while name in renamed and name not in seen:
-        seen.add(name)
-        name = renamed[name]
-    return name
-
-
-#: `x_tensor = reinterpret_cast<__gm__ ChipTensor*>(args[0])`, `alpha_conv.u64 = args[3]`, and how the examples cast.
 # What a wrapper makes of a scalar's 64 bits.
 _FORMATS = {
     "float": "<f", "double": "<d", "bool": "<?", "int8_t": "<b", "uint8_t": "<B", "int16_t": "<h", "uint16_t": "<H",
     "int32_t": "<i", "uint32_t": "<I", "int": "<i", "int64_t": "<q",
 }  # fmt: skip
-_UNPACK = re.compile(
-    r"\b(\w+?)(?:_tensor|_conv\s*\.\s*u64|_conv)?\s*=(?:[^;=]{0,999}?[(,\s])?args\s*\[\s*(\d{1,9})\s*\]"
-)
-
-
 _ID = re.compile(r"[0-9]{1,9}\Z")
 
 
@@ -186,7 +113,7 @@ class Names:
     def scalar(self, func_ids: Iterable[int], index: int, bits: int) -> tuple[str, float | int | bool] | None:
         """The C++ type of scalar `index`, and the value that its 64 `bits` are; None where no wrapper tells."""
         for source in self._sources(func_ids):
-            name = scalar_type(source, index)
+            name = unpacked(source)[1].get(index, "")
             if name in _FORMATS:
                 (value,) = struct.unpack_from(_FORMATS[name], struct.pack("<Q", bits & (1 << 64) - 1))
                 return name, value
@@ -194,33 +121,22 @@ class Names:
 
     def argument(self, func_ids: Iterable[int], index: int) -> str:
         """The name of argument `index`, or nothing where the wrapper does not tell."""
-        names = (argument_names(source).get(index) for source in self._sources(func_ids))
-        return next(filter(None, names), "")
+        found = (unpacked(source)[0].get(index) for source in self._sources(func_ids))
+        return next(filter(None, found), "")
 
     def _sources(self, func_ids: Iterable[int]) -> Iterator[Path]:
         kernels = (self.kernels.get(func_id) for func_id in func_ids)
         return (kernel.source for kernel in kernels if kernel and kernel.source)
 
 
-# `float alpha = alpha_conv.val;` in a wrapper, after `alpha_conv.u64 = args[2];`
-_TYPED = re.compile(r"\b(\w+)\s+(\w+)\s*=\s*(\w+)_conv\s*\.\s*(?!u64)\w+\s*;")
-
-
-def scalar_type(source: Path, index: int) -> str:
-    """The C++ type that a kernel's wrapper takes scalar `args[index]` for; empty where it does not tell."""
-    name = argument_names(source).get(index)
-    matches = _TYPED.finditer(text_or_nothing(source)) if name else ()
-    return next((match[1] for match in matches if match[3] == name), "")
-
-
 @cache
-def argument_names(source: Path) -> dict[int, str]:
-    """The names under which a kernel's wrapper unpacks `args[i]`, by i; empty if it cannot be read."""
-    text = text_or_nothing(source)
-    names: dict[int, str] = {}
-    for match in _UNPACK.finditer(text, max(text.find("kernel_entry"), 0)):
-        names.setdefault(int(match[2]), match[1])
-    return names
+def unpacked(source: Path) -> tuple[dict[int, str], dict[int, str]]:
+    """Return the names under which a kernel's wrapper unpacks `args[i]`, and the C++ types of scalars, both by i.
+
+    Both are empty if it cannot be read.
+    """
+    file = KernelFile(text_or_nothing(source), only_entry=True)
+    return file.slots(), {item.slot: item.ctype for item in file.unpacked() if item.kind == "scalar"}
 
 
 def artifact_names(artifact_dir: Path) -> Names:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from pypto_build.artifact.cpp.text import without_comments
 from pypto_build.artifact.layout import load_artifact
 from pypto_build.artifact.records import kernel_binary
 from pypto_build.diagnose.diverge.lockstep import Stop
@@ -36,7 +37,6 @@ Call = tuple[int, int]
 
 #: What C++ itself may read or write: an element of an array, what a pointer points to.
 _PLAIN = re.compile(r"\w\[|[=(,;{]\s*\*|->|\bmemcpy\b")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
 #: What stands in every kernel: directives, the arguments of the entry, and the members of its tensors.
 _ENTRY = re.compile(r"^[ \t]*#[^\n]*|\bargs\[\d+\]|\w+_tensor->\w+(\.\w+)*", re.MULTILINE)
 _INCLUDE = re.compile(r"#\s*include\s*[<\"]([^>\"]+)[>\"]")
@@ -64,7 +64,7 @@ class FirstRun:
     def names(self) -> Mapping[int, list[str]]:
         """Return the orchestration's names for the tensors of each task, in the order of its arguments."""
         sites = self.record.submitted(self._source)
-        return {number: [arg.variable.removeprefix("ext_") for arg in site.args] for number, site in sites.items()}
+        return {number: [arg.expression.removeprefix("ext_") for arg in site.tensors] for number, site in sites.items()}
 
     @cached_property
     def opaque(self) -> frozenset[int]:
@@ -163,7 +163,7 @@ def may_be_plain(source: Path) -> bool:
         return True
     if not set(_INCLUDE.findall(text)) <= _OURS:
         return True
-    return _PLAIN.search(_ENTRY.sub(" ", _COMMENT.sub(" ", text))) is not None
+    return _PLAIN.search(_ENTRY.sub(" ", without_comments(text))) is not None
 
 
 def pieces(regions: Array) -> Intervals:
