@@ -63,9 +63,9 @@ def tensor_names(graph: TaskGraph, matched: Mapping[int, Submit], source: Orches
     votes: dict[int, Counter[str]] = {}
     for task in graph.tasks:
         site = matched.get(task.id)
-        for arg, given in zip(task.args, site.tensors if site else (), strict=False):
-            if arg.tensor is not None and given.expression.isidentifier():
-                votes.setdefault(arg.tensor, Counter())[source.base(given.expression)] += 1
+        for arg, added in zip(task.args, site.tensors if site else (), strict=False):
+            if arg.tensor is not None and added.expression.isidentifier():
+                votes.setdefault(arg.tensor, Counter())[source.base(added.expression)] += 1
     return {tensor: counted.most_common(1)[0][0].removeprefix("ext_") for tensor, counted in votes.items()}
 
 
@@ -121,8 +121,8 @@ class Names:
 
     def argument(self, func_ids: Iterable[int], index: int) -> str:
         """The name of argument `index`, or nothing where the wrapper does not tell."""
-        found = (unpacked(source)[0].get(index) for source in self._sources(func_ids))
-        return next(filter(None, found), "")
+        names = (unpacked(source)[0].get(index) for source in self._sources(func_ids))
+        return next(filter(None, names), "")
 
     def _sources(self, func_ids: Iterable[int]) -> Iterator[Path]:
         kernels = (self.kernels.get(func_id) for func_id in func_ids)
