@@ -25,7 +25,7 @@ class Outcome(msgspec.Struct):
     ``text`` is the output of the run, or of a failed build. ``reason`` says in a line what is wrong; ``command`` is
     what to type next to find the cause. ``verdict`` is the path of its verdict, ``pack`` that of its pack
     (PACK=onfail). ``seconds`` is the duration. ``junit`` is the path of a report by pytest,
-    whose cases stand for this one.
+    whose cases stand for this one. ``prediction`` is the time that `scons speed` predicts, for a test of that time.
     """
 
     name: str
@@ -40,3 +40,4 @@ class Outcome(msgspec.Struct):
     failed: bool = False
     pack: str = ""
     junit: str = ""
+    prediction: str = ""

@@ -208,14 +208,17 @@ def _judge(run: _Examination) -> Outcome:
     except (OSError, msgspec.MsgspecError):
         reason = f"'{run.tool}' ended with status {run.status}"
         return Outcome(run.test, "ERROR", reason=reason, text=text, failed=True)
+    prediction = next((one.message for one in report.findings if one.rule == "speed/max-time"), "")
     left = [one for one in report.findings if one.level != "note" and not _is_accepted(one, run.accept)]
     idle = [rule for rule in run.accept if not any(fnmatch(one.rule, rule) for one in report.findings)]
     if left:
         reason = f"{len(left)} findings: {', '.join(map(str, left))}" if len(left) > 1 else str(left[0])
         text = text or "".join(f"{one}: {one.message}\n" for one in left)
-        return Outcome(run.test, "FAIL", reason=reason, text=text, failed=True, cached=run.cached)
+        return Outcome(
+            run.test, "FAIL", reason=reason, text=text, failed=True, cached=run.cached, prediction=prediction
+        )
     reason = f"accepts {', '.join(idle)}, and finds none" if idle else ""
-    return Outcome(run.test, "PASS", reason=reason, cached=run.cached)
+    return Outcome(run.test, "PASS", reason=reason, cached=run.cached, prediction=prediction)
 
 
 def _is_accepted(finding: _Finding, accept: Sequence[str]) -> bool:

@@ -128,7 +128,6 @@ def test_lldb(tmp_path: Path) -> None:
         (("--break", "other.cpp:3"), "BREAK=other.cpp:3: no kernel has the file 'other.cpp'; there are"),
         (("--break", "kernel_mul.cpp:9999"), "BREAK=kernel_mul.cpp:9999: there is no line 9999; the kernel has 94"),
         (("--break", "-"), "BREAK=- names neither a line nor a function; write one such as kernel.cpp:69"),
-        (("--debugger", "dbx"), "DEBUGGER=dbx: is not supported by this tool; use gdb or lldb"),
         (("--rr", "--debugger", "lldb"), "RR=1 works with gdb; leave DEBUGGER= out"),
     ],
 )

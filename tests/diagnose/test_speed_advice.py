@@ -118,7 +118,7 @@ def drain(cols: int) -> EventRow:
 
 def test_an_odd_number_of_fractals_that_leaves_l0c() -> None:
     gain = advice(run([drain(40)] * 100))["speed/odd-drain"]
-    assert gain.finding.message == "TSTORE drains an odd number of fractals a row"
+    assert gain.finding.message == "TSTORE drains an odd number of fractals per row"
     assert gain.gain_us == pytest.approx(100 * 128 * 2.6 * (5 - 1) / 1850)
     assert "speed/odd-drain" not in advice(run([drain(64)] * 100))
 

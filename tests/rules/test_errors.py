@@ -254,3 +254,10 @@ def test_a_source_that_the_compiler_takes_for_no_cpp(project: Project) -> None:
         run = project.quiet("k")
         assert run.status == 2
         assert re.search(r"^error: \S*g\+\+\S* wrote no k\.o of k\.txt$", run.output, re.MULTILINE), run.output
+
+
+def test_python_that_shows_all_warnings(stocked: Project) -> None:
+    """Files of the build are closed before Python would warn of them."""
+    run = stocked.scons("replay", "JIT=_jit_chain", env={"PYTHONWARNINGS": "error"})
+    assert run.status == 0
+    assert "Warning" not in run.output

@@ -25,13 +25,15 @@ def test_a_test_fails_where_the_run_takes_longer_for_certain(built: Project, tmp
         lines = [line.split() for line in built.quiet(*command).output.splitlines() if line.startswith("[test]")]
         return {name: word for _, word, name, *_ in lines}
 
-    assert words("t") == {"t": "PASS", "t.speed": "PASS"}
+    junit = tmp_path / "junit.xml"
+    assert words("t", f"JUNIT={junit}") == {"t": "PASS", "t.speed": "PASS"}
+    predicted = [each.get("value", "") for each in ElementTree.parse(junit).iterfind(".//property[@name='prediction']")]
     (kept,) = built.root.rglob("instruments/t.speed/findings.json")
     first = msgspec.json.decode(kept.read_bytes())["findings"][0]
     assert (first["rule"], first["level"]) == ("speed/max-time", "note")
     assert first["message"].startswith("910B2: ") and first["message"].endswith(", not surely more than 1000 us")
+    assert predicted == [first["message"]]
     built.edit_file("SConstruct", "1ms", "0.5us")
-    junit = tmp_path / "junit.xml"
     assert words("t", f"JUNIT={junit}") == {"t": "PASS", "t.speed": "FAIL"}
     (failure,) = ElementTree.parse(junit).iter("failure")
     assert "speed/max-time" in failure.get("message", "")

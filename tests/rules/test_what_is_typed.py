@@ -25,7 +25,7 @@ def test_dump_keeps_the_level_that_was_given(chain: Saved) -> None:
     run = project.scons("dump", "JIT=_jit_chain", "DUMP=3")
     assert "run _jit_chain DUMP=3" in run.actions, run.output
     run = project.scons("dump", "JIT=_jit_chain", "DUMP=1")  # its orchestration marks nothing
-    assert "run _jit_chain DUMP=1" in run.actions and "DUMP=1 what the orchestration marks" in run.output, run.output
+    assert "run _jit_chain DUMP=1" in run.actions and "DUMP=1 for the marked ones" in run.output, run.output
 
 
 def test_a_mistyped_artifact(chain: Saved) -> None:

@@ -27,7 +27,6 @@ from pypto_build.diagnose.console import (
     add_run_options,
     command,
     commands_in,
-    one_of,
     tool_parser,
 )
 from pypto_build.diagnose.debug.inferior import TASK_FILE
@@ -216,7 +215,6 @@ def parser() -> argparse.ArgumentParser:
 @command("debug", parser)
 def main(options: argparse.Namespace) -> int:
     """Run the debugger and return the exit status."""
-    one_of("DEBUGGER", options.debugger, ("gdb", "lldb"))
     if options.task and (not options.task.isdecimal() or len(options.task) > 9):
         raise ArtifactError("", f"TASK={options.task} is not a task number", "give one such as TASK=3")
     if options.rr and options.debugger != "gdb":

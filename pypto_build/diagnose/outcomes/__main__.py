@@ -149,13 +149,14 @@ def as_junit(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
         group = Path(outcome.artifact).name or "pypto-build"
         case = {"name": _xml(outcome.name), "classname": _xml(group), "time": f"{outcome.seconds:.3f}"}
         element = ElementTree.SubElement(suite, "testcase", case)
-        if outcome.verdict:
-            properties = ElementTree.SubElement(element, "properties")
-            ElementTree.SubElement(properties, "property", {"name": "verdict", "value": _xml(outcome.verdict)})
-            for rule in report.rules if (report := outcome.read(top)) else ():
-                ElementTree.SubElement(properties, "property", {"name": "rule", "value": _xml(str(rule))})
-            if outcome.pack:
-                ElementTree.SubElement(properties, "property", {"name": "pack", "value": _xml(outcome.pack)})
+        report = outcome.read(top) if outcome.verdict else None
+        named = [("verdict", outcome.verdict), *(("rule", str(rule)) for rule in (report.rules if report else ()))]
+        named += [("pack", outcome.pack), ("prediction", outcome.prediction)]
+        properties = [{"name": name, "value": _xml(value)} for name, value in named if value]
+        if properties:
+            parent = ElementTree.SubElement(element, "properties")
+            for attributes in properties:
+                ElementTree.SubElement(parent, "property", attributes)
         kind = _element(outcome)
         if kind == "skipped":
             ElementTree.SubElement(element, "skipped", {"message": _xml(outcome.reason)})

@@ -363,16 +363,16 @@ def _launched(options: argparse.Namespace) -> tuple[Launch, Path]:
     return launch, options.binaries or options.build_dir / "check"
 
 
-def _output(launch: Launch, name: str | None) -> int:
+def _output(launch: Launch, name: str) -> int:
     """The number of a tensor of the program."""
     tensors = launch.binding.tensors
     outputs = [i for i, tensor in enumerate(tensors) if tensor.direction != "IN"]
-    if name is None and len(outputs) == 1:
+    if not name and len(outputs) == 1:
         return outputs[0]
     number = next((i for i, tensor in enumerate(tensors) if tensor.name == name), None)
     if number is None or number not in outputs:
         names = ", ".join(tensors[i].name for i in outputs) or "none"
-        raise ArtifactError("", f"OUT={name or ''} is not an output of the program", f"it has {names}")
+        raise ArtifactError("", f"OUT={name} is not an output of the program", f"it has {names}")
     return number
 
 

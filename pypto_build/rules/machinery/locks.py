@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 from contextlib import suppress
@@ -17,6 +18,13 @@ LOCK = ".lock"
 # Locks of this process, held until it ends; its environments share them. Only the holder of a lock removes its file;
 # processes that waited for it notice.
 _held: dict[Path, IO[str]] = {}
+
+
+@atexit.register
+def _close() -> None:
+    """Close what the process has locked, so that no warning of Python is about it."""
+    for file in _held.values():
+        file.close()
 
 
 def lock_output(output: Path) -> None:
