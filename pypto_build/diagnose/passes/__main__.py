@@ -417,10 +417,10 @@ def _finding(dump: Dump, before: Dump | None, check: str, wrong: Wrong) -> Findi
     )
 
 
-def _listed(dumps: Sequence[Dump], seconds: dict[str, float], kernel: str | None) -> list[str]:
+def _listed(dumps: Sequence[Dump], seconds: dict[str, float], kernel: str) -> list[str]:
     rows = []
     for before, after in pairwise(dumps):
-        changed = [change for change in changes(before, after) if kernel in (None, change.function, *change.into)]
+        changed = [change for change in changes(before, after) if kernel in ("", change.function, *change.into)]
         if changed or after.error:
             spent = f"{seconds[after.name] * 1e3:.1f}" if after.name in seconds else ""
             rows.append([f"{after.number:02}", after.name, spent, _words(changed) if changed else "cannot be read"])
@@ -437,7 +437,7 @@ def _words(changed: Sequence[Change]) -> str:
     return "; ".join(change.text for change in changed[:_TOLD]) + (f"; {more} more functions" if more > 0 else "")
 
 
-def _shown(dumps: Sequence[Dump], text: str, kernel: str | None) -> list[str]:
+def _shown(dumps: Sequence[Dump], text: str, kernel: str) -> list[str]:
     """Return the changes that one pass made, as text with differences by function. Raises ArtifactError."""
     numbers = [index for index, dump in enumerate(dumps) if text in (dump.name, str(dump.number), f"{dump.number:02}")]
     if not numbers:
@@ -448,7 +448,7 @@ def _shown(dumps: Sequence[Dump], text: str, kernel: str | None) -> list[str]:
     for index in numbers:
         after = dumps[index]
         before = dumps[index - 1] if index else replace(after, functions={})
-        names = [name for name in dict.fromkeys([*before.functions, *after.functions]) if kernel in (None, name)]
+        names = [name for name in dict.fromkeys([*before.functions, *after.functions]) if kernel in ("", name)]
         lines.append(f"pass {after.title}: {_words(changes(before, after)) or 'changes nothing'}")
         for name in names:
             diff = difference(before.functions.get(name), after.functions.get(name))
