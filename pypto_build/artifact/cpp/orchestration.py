@@ -87,7 +87,7 @@ class Scope(NamedTuple):
     manual: bool
 
 
-class Orchestration:
+class OrchestrationFile:
     """A file that submits tasks; without submissions if its text cannot be parsed.
 
     `entry_args` are lines of first use by kind and index, `allocations` the lines that allocate. `bases` are the
@@ -214,12 +214,12 @@ class Orchestration:
             self._collected.setdefault(text_of(task_name), Submit(0, (), "")).set(name, words, line)
 
 
-_HANDLERS: dict[str, Callable[[Orchestration, Node], None]] = {
-    "declaration": Orchestration._declaration,
-    "assignment_expression": Orchestration._assignment,
-    "initializer_pair": Orchestration._assignment,
-    "function_definition": Orchestration._scope,
-    "call_expression": Orchestration._call,
+_HANDLERS: dict[str, Callable[[OrchestrationFile, Node], None]] = {
+    "declaration": OrchestrationFile._declaration,
+    "assignment_expression": OrchestrationFile._assignment,
+    "initializer_pair": OrchestrationFile._assignment,
+    "function_definition": OrchestrationFile._scope,
+    "call_expression": OrchestrationFile._call,
 }
 
 

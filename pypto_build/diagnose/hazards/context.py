@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pypto_build.artifact import Artifact
-from pypto_build.artifact.cpp.orchestration import Added, Orchestration, Submit
+from pypto_build.artifact.cpp.orchestration import Added, OrchestrationFile, Submit
 from pypto_build.artifact.files import read_source
 from pypto_build.artifact.instruction_sites import InstructionPosition, find_positions, relative
 from pypto_build.diagnose.findings import Edit
@@ -229,7 +229,7 @@ class Context:
         return max((line for line in lines if line <= (before or line)), default=0)
 
     @cached_property
-    def source(self) -> Orchestration:
+    def source(self) -> OrchestrationFile:
         """The orchestration as it is written."""
         return submissions(self.artifact.orchestration.source)
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pypto_build.artifact import Artifact, Kernel, Vintage
-from pypto_build.artifact.cpp.orchestration import Orchestration, Submit
+from pypto_build.artifact.cpp.orchestration import OrchestrationFile, Submit
 from pypto_build.artifact.cpp.text import Code
 from pypto_build.artifact.cpp.wrapper import CppFunction, KernelFile, Unpacked
 from pypto_build.artifact.derive import Derived
@@ -60,9 +60,9 @@ class Subject:
         return relative_source(path, self.artifact.root)
 
     @cached_property
-    def orchestration(self) -> Orchestration:
+    def orchestration(self) -> OrchestrationFile:
         """The orchestration as it is written."""
-        return Orchestration(read_source(self.artifact.orchestration.source))
+        return OrchestrationFile(read_source(self.artifact.orchestration.source))
 
     @cached_property
     def orchestration_path(self) -> str:

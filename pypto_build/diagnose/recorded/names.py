@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from pypto_build.artifact import ArtifactError, load_artifact
-from pypto_build.artifact.cpp.orchestration import Orchestration, Submit
+from pypto_build.artifact.cpp.orchestration import OrchestrationFile, Submit
 from pypto_build.artifact.cpp.wrapper import KernelFile
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.artifact.interface import read_interface
@@ -29,9 +29,9 @@ _KINDS = {
 }
 
 
-def submissions(source: Path) -> Orchestration:
+def submissions(source: Path) -> OrchestrationFile:
     """Return the submissions of an orchestration, and its variables; none if the file cannot be read."""
-    return Orchestration(text_or_nothing(source))
+    return OrchestrationFile(text_or_nothing(source))
 
 
 def _fits(submit: Submit, task: Task) -> bool:
@@ -58,7 +58,7 @@ def match_tasks(graph: TaskGraph, sites: Sequence[Submit]) -> dict[int, Submit]:
     return matched
 
 
-def tensor_names(graph: TaskGraph, matched: Mapping[int, Submit], source: Orchestration) -> dict[int, str]:
+def tensor_names(graph: TaskGraph, matched: Mapping[int, Submit], source: OrchestrationFile) -> dict[int, str]:
     """Names of buffers by tensor id: the variable that most tasks hand them over under, views by what they are of."""
     votes: dict[int, Counter[str]] = {}
     for task in graph.tasks:
