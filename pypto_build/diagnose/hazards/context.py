@@ -224,7 +224,7 @@ class Context:
         return f"argument {index}" + (f" '{name.removesuffix('_tensor')}'" if name else "")
 
     def declared_at(self, variable: str, before: int = 0) -> int:
-        """Return the last line, up to `before`, that declares a tensor of the orchestration, or 0 for none."""
+        """Return the last line, up to line `before`, that declares `variable` as a tensor; 0 for none."""
         pattern = re.compile(rf"\b(?:ChipTensor|Tensor|auto)\b[\s&]*{re.escape(variable)}\s*=")
         lines = self.lines[: before or None]
         return max((number for number, text in enumerate(lines, 1) if pattern.search(text)), default=0)
