@@ -79,7 +79,7 @@ class Unit:
         return head
 
     def _payload(self, func_id: int) -> Payload | None:
-        """Return the arguments that the orchestration passes to a kernel; None if it is never submitted."""
+        """Return how many tensors and scalars the orchestration passes to a kernel; None if it is never submitted."""
         from pypto_build.artifact import ArtifactError
         from pypto_build.artifact.derive import submissions
         from pypto_build.pto.wrapper import Payload

@@ -61,7 +61,7 @@ def call_filter(machine: str = os.uname().machine) -> bytes:
 
 
 def refuse_calls() -> None:
-    """Let all threads of this process, and what it starts, gain no privileges and make no call that is refused."""
+    """Bar all threads of this process, and what it starts, from gaining privileges and from refused system calls."""
     import ctypes
 
     class Program(ctypes.Structure):

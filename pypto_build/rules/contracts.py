@@ -43,7 +43,9 @@ def _check_signature(tensors: Sequence[Param], test: str, signature: Sequence[st
         direction = str(word).upper()
         if name not in has or direction not in has[name].split(" or "):
             there = f"it is {has[name]} in the artifact" if name in has else "the artifact has no such parameter"
-            raise ArtifactError(f"{test}: signature", f"'{name}' is {direction}, and {there}", f"that says {listed}")
+            raise ArtifactError(
+                f"{test}: signature", f"'{name}' is {direction}, and {there}", f"the artifact says {listed}"
+            )
 
 
 def _check_golden(tensors: Sequence[Param], test: str, golden: Path) -> None:

@@ -29,7 +29,7 @@ def declare_test_suite(env: Environment, **attributes: Any) -> Nodes:
         raise RuleError(f"TestSuite: {values['name']} has neither tests nor tags")
     names = [name for test in _listed(values["tests"]) for name in tests_of(test)]
     if "test" in names:
-        raise RuleError(f"TestSuite: {values['name']} cannot hold 'test', which is all tests")
+        raise RuleError(f"TestSuite: {values['name']} holds 'test', which stands for all tests; name the tests")
     return declare_suite(env, values["name"], names, values["tags"] or (), map(str, COMMAND_LINE_TARGETS))
 
 

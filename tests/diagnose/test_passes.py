@@ -61,7 +61,7 @@ def test_what_each_pass_changed(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "03  MemoryReuse               double_rows +1 -1",
         "04  AllocateMemoryAddr        double_rows +3 -3",
         "1 of 4 passes changed nothing",
-        "[passes] there is no kernel_config.py: the compilation ended after pass 04 AllocateMemoryAddr",
+        "[passes] the compilation ended after pass 04 AllocateMemoryAddr, so there is no kernel_config.py",
         f"[passes] {tmp_path.name}: nothing found",
     ]
 

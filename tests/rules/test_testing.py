@@ -169,7 +169,7 @@ def test_files_of_a_replay(chain: Saved) -> None:
 
 CONTRADICTIONS = {
     "signature=['IN']": "signature: has 1 tensor, the artifact 2; the artifact says x: IN, y: OUT",
-    "signature=['OUT', 'OUT']": "signature: 'x' is OUT, and it is IN in the artifact; that says x: IN, y: OUT",
+    "signature=['OUT', 'OUT']": "signature: 'x' is OUT, and it is IN in the artifact; the artifact says x: IN, y: OUT",
     "signature=['IN', 'BOTH']": "signature: 'BOTH' is not a direction; one of IN, OUT, INOUT",
     "signature={'x': 'IN', 'z': 'OUT'}": "signature: 'z' is OUT, and the artifact has no such parameter",
     "golden='nowhere'": "golden: {root}/nowhere is not a directory; name one with a .pt file for each output",

@@ -224,7 +224,7 @@ class Context:
         return f"argument {index}" + (f" '{name.removesuffix('_tensor')}'" if name else "")
 
     def declared_at(self, variable: str, before: int = 0) -> int:
-        """Return the last line, up to `before`, that declares a tensor of the orchestration, or 0 for none."""
+        """Return the last line, up to line `before`, that declares `variable` as a tensor; 0 for none."""
         lines = self.source.declared.get(variable, [])
         return max((line for line in lines if line <= (before or line)), default=0)
 

@@ -486,7 +486,7 @@ def main(options: argparse.Namespace) -> int:
         return 0
     print("\n".join(_listed(dumps, times(root), options.kernel)))
     if not is_artifact(root):
-        print(f"[passes] there is no {MANIFEST_NAME}: the compilation ended after pass {dumps[-1].title}")
+        print(f"[passes] the compilation ended after pass {dumps[-1].title}, so there is no {MANIFEST_NAME}")
     findings = [*check_dumps(dumps, options.platform.removesuffix("sim")), *reported]
     if options.kernel:
         findings = [finding for finding in findings if finding.kernel in ("", options.kernel)]

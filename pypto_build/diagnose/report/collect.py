@@ -121,7 +121,7 @@ def graph_data(evidence: Evidence, findings: Sequence[Finding] = ()) -> dict[str
 
 
 def _wrong(findings: Sequence[Finding]) -> set[str]:
-    """Return the numbers of tasks that errors name. Where none names any, return the kernels of their files."""
+    """Return the numbers of tasks that errors name; if no error names a task, the kernels whose files have errors."""
     errors = [finding for finding in findings if finding.level == "error"]
     files = [Path(finding.path) for finding in errors if finding.path.startswith(("kernels/", "ptoas/"))]
     return {str(number) for finding in errors for number in finding.tasks} or {path.stem for path in files}

@@ -70,7 +70,7 @@ class EditCandidate:
 
 @dataclass(frozen=True)
 class Advisor:
-    """Yields candidates for one recording, by the tables of what its prediction says."""
+    """Yields edits that may make a recording faster, from the costs, calls and streams of its prediction."""
 
     recording: Recording
     rates: Rates

@@ -72,7 +72,10 @@ def of_kernel(recording: Recording, kernel: int) -> list[int]:
 
 
 def resized(row: EventRow, factor: float, step: int = 0) -> EventRow:
-    """Return a row on so many times the data. `step` is the distance in bytes from one such view to the next."""
+    """Return the row of an instruction as if it worked on `factor` times as much data.
+
+    `step` is the distance in bytes from one such view to the next.
+    """
 
     def tile(old: TileArea) -> TileArea:
         if old.height * factor >= 1:

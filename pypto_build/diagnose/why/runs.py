@@ -150,7 +150,7 @@ def checked_kernels(launch: Launch, checked: Path) -> dict[str, Path]:
 def run(
     launch: Launch, callback: Callable[[Any], None] | None, options: Mapping[str, Any], libraries: Mapping[str, Path]
 ) -> None:
-    """A run with other options than the launch's own, whose checked kernels judge nothing."""
+    """Run the launch with other options; the checked kernels only record, and judge nothing."""
     settings = {**launch.options, "judge": False, "poison": True, **options}
     replace(launch, options=settings).run(callback, libraries)
 

@@ -10,8 +10,10 @@ from functools import cache
 
 @dataclass(frozen=True)
 class Directive:
-    """One step of a format. `code` is the letter of ops.spec, `lit` a literal, or `opt` with its inner steps in
-    `body`."""
+    """One step of an operation's text format.
+
+    `code` is the letter of ops.spec, `lit` a literal, or `opt` with its inner steps in `body`.
+    """
 
     code: str
     name: str = ""

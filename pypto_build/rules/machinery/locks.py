@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import os
 from contextlib import suppress
@@ -17,14 +16,7 @@ LOCK = ".lock"
 
 # Locks of this process, held until it ends; its environments share them. Only the holder of a lock removes its file;
 # processes that waited for it notice.
-_held: dict[Path, IO[str]] = {}
-
-
-@atexit.register
-def _close() -> None:
-    """Close what the process has locked, so that no warning of Python is about it."""
-    for file in _held.values():
-        file.close()
+_held: dict[Path, int] = {}
 
 
 def lock_output(output: Path) -> None:
@@ -39,7 +31,7 @@ def lock_output(output: Path) -> None:
     file.truncate()
     file.write(str(os.getpid()))
     file.flush()
-    _held[output] = file
+    _hold(output, file)
 
 
 def _take(output: Path) -> IO[str]:
@@ -81,11 +73,17 @@ def try_lock(output: Path) -> bool:
             file.close()
             return False
         os.utime(file.fileno())  # that it was used
-        _held[output] = file
+        _hold(output, file)
     return True
 
 
 def release_output(output: Path) -> None:
     """Let others build in ``output`` again, if this process has its lock."""
     if output in _held:
-        _held.pop(output).close()
+        os.close(_held.pop(output))
+
+
+def _hold(output: Path, file: IO[str]) -> None:
+    """Keep the lock by a descriptor of its own: Python would warn of a file that is open when it ends."""
+    _held[output] = os.dup(file.fileno())
+    file.close()
