@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from pypto_build.facts.options import GROUP, OPTIONS, Group
-from pypto_build.facts.run_options import RUN_OPTIONS, one_of
+from pypto_build.facts.run_options import RUN_OPTIONS
 from pypto_build.facts.verbs import VERBS, Needs, Verb
 from pypto_build.rules.options import OptionError
 
@@ -170,7 +170,7 @@ def _check_use(name: str, text: str, targets: Collection[str]) -> None:
     choices = {choice for use in uses if use for choice in use.choices}
     if choices and text and text not in choices and all(use and use.choices for use in uses):
         named = _listed(f"'scons {target}'" for target in targets)
-        raise OptionError(f"{name}={text}: is not {one_of(*sorted(choices)).what}, which {named} takes")
+        raise OptionError(f"{name}={text}: {named} does not take this value; it takes {', '.join(sorted(choices))}")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -15,7 +15,8 @@ from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import EMBEDDED, RUN_OPTIONS, SETTINGS, SIMPLER
 from pypto_build.interop import run
 from pypto_build.replay import cli
-from pypto_build.rules.targets import TARGETS
+from pypto_build.rules.options import OptionError
+from pypto_build.rules.targets import TARGETS, check_taken, meanings
 
 _SOURCES = Path(pypto_build.runtime.__file__).parent / "src"
 # Fields of Settings that options set together with another: an order of tasks, what stands for kernels, a buffer.
@@ -65,3 +66,12 @@ def test_the_tools_that_run_take_every_option(capsys: pytest.CaptureFixture[str]
 def test_the_verbs_of_the_table_exist_and_take_it() -> None:
     for name, option in RUN_OPTIONS.items():
         assert [verb for verb in option.verbs if name not in TARGETS[verb].options] == []
+
+
+def test_an_option_means_what_its_verb_says() -> None:
+    assert OPTIONS["AT"].doc_for("step") == "where to start, as 69, TADD#4 or v17"
+    assert meanings("TASK").keys() == {"dump, deps", "step, debug", "extract"}
+    check_taken({"EXPORT": "html"}, ["step"])
+    check_taken({"EXPORT": "html"}, ["deps", "dump"])  # one of them takes it
+    with pytest.raises(OptionError, match=r"^EXPORT=dot: 'scons step' does not take this value; it takes html$"):
+        check_taken({"EXPORT": "dot"}, ["step"])
