@@ -169,7 +169,8 @@ def test_a_window_is_left(tmp_path: Path) -> None:
     run = Chips(tmp_path, 2, {"step": "if (rank == 0) peer(signal, 1)[64] = 7;"}, [("step", 0)]).replay()
     assert run.verdict.error is not None
     assert run.verdict.error.message == "domain 'comm_d0': byte 320 of rank 1's window of 320 was written"
-    run = Chips(tmp_path, 2, {"step": "peer(signal, 1)[4096] = 7;"}, [("step", 0)]).replay()
+    in_the_page_behind = "peer(signal, 1)[1024] = 7;"
+    run = Chips(tmp_path, 2, {"step": in_the_page_behind}, [("step", 0)]).replay()
     assert run.status == 5
     assert run.verdict.error is not None
     assert run.verdict.error.message.startswith("rank 0, d0 'step': kernel 'step' crashed")
