@@ -99,17 +99,25 @@ def _walk(source: Path, function_name: str) -> Findings:
         raise ArtifactError(source, f"cannot be read: {error.strerror}", "restore it or compile again") from None
     except Unparseable:
         raise ArtifactError(
-            source, "cannot be parsed in time", "it it is not an orchestration; compile again"
+            source,
+            "cannot be parsed within the time limit",
+            ("if the file is not an orchestration, correct the manifest; else compile again"),
         ) from None
     except (NestedTooDeeply, RecursionError) as error:
         position = f"{source}:{error.line}" if isinstance(error, NestedTooDeeply) else source
-        raise ArtifactError(position, "is nested too deeply to be read", "compile again or take it apart") from None
+        raise ArtifactError(
+            position, "is nested too deeply to be parsed", ("compile again, or split the nested code")
+        ) from None
     if not is_defined:
-        hint = "correct ORCHESTRATION.function_name or ORCHESTRATION.source"
-        raise ArtifactError(source, f"does not define {function_name}", hint)
+        hint = "correct ORCHESTRATION.function_name or ORCHESTRATION.source in the manifest"
+        raise ArtifactError(source, f"does not define the function '{function_name}'", hint)
     if walker.found.fault:
         line, message = walker.found.fault
-        raise ArtifactError(f"{source}:{line}", message, f"an orchestration has at most {MOST_SLOTS}, counted from 0")
+        raise ArtifactError(
+            f"{source}:{line}",
+            message,
+            (f"use an index below {MOST_SLOTS}: an orchestration takes at most that many arguments"),
+        )
     return walker.found
 
 
@@ -121,8 +129,8 @@ def _signatures(artifact: Artifact, findings: Findings) -> dict[int, Signature]:
             func_ids = ", ".join(map(str, sorted(kernels))) or "none"
             raise ArtifactError(
                 f"{artifact.orchestration.source}:{submission.line}",
-                f"submits func_id {wrong[0]}, which no kernel has",
-                f"the manifest's func_ids are {func_ids}",
+                f"submits func_id {wrong[0]}, but no kernel in the manifest has this func_id",
+                f"use one of the manifest's func_ids: {func_ids}",
             )
     signatures: dict[int, Signature] = {}
     for submission in sorted(findings.submissions, key=lambda s: not s.exact):  # certain ones first

@@ -93,13 +93,15 @@ def load_distributed(path: str | Path) -> Distributed:
     """Return the distributed artifact at directory ``path``. Raises a usage error, one line naming file and field."""
     root = artifact_root(path)
     if not is_distributed(root):
-        raise ArtifactError(root, f"not a distributed artifact: there is no {DRIVER}", "give one that has it")
+        raise ArtifactError(
+            root, (f"is not a distributed artifact: it has no {DRIVER}"), "name a directory with this file"
+        )
     document = _document(root / META_NAME)
     chips = {child.name: _place_of(child) for child in find_children(root)}
     workers = {file.stem: file for file in sorted((root / SUB_WORKERS).glob("*.py"))}
     wrong = next((name for name in (*chips, *workers) if not FILE_NAME.match(name)), None)
     if wrong is not None:
-        raise ArtifactError(root, f"{wrong!r} cannot name a chip program or host callable", _WAY_OUT)
+        raise ArtifactError(root, f"{wrong!r} cannot be the name of a chip program or host callable", _WAY_OUT)
     return Distributed(
         root,
         artifact_name(root),
@@ -128,20 +130,24 @@ def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
     for word in filter(None, text.split(",")) if text else ():
         match = _DEVICES.match(word)
         if match is None:
-            raise ArtifactError(option, f"{word!r} is not a device or a range of devices", "write 0,1 or 0-3")
+            raise ArtifactError(
+                option, (f"{word!r} is not a device number or a range of device numbers"), "write 0,1 or 0-3"
+            )
         first, last = int(match[1]), int(match[2] or match[1])
         if last - first >= MOST_RANKS:
-            raise ArtifactError(option, f"at most {MOST_RANKS} ranks", "name fewer")
+            raise ArtifactError(option, f"a range has at most {MOST_RANKS} ranks", "name fewer")
         devices += range(first, last + 1)
     if text and not devices:
         raise ArtifactError(option, "names no device", "write 0,1 or 0-3")
     twice = next((device for device in devices if devices.count(device) > 1), None)
     if twice is not None:
-        raise ArtifactError(option, f"names device {twice} twice", "each rank has a device of its own")
+        raise ArtifactError(option, f"names device {twice} twice", "give each rank its own device")
     if len(devices) > MOST_RANKS:
-        raise ArtifactError(option, f"at most {MOST_RANKS} ranks", "name fewer")
+        raise ArtifactError(option, f"names too many devices: at most {MOST_RANKS} ranks are supported", "name fewer")
     if devices and world not in (0, len(devices)):
-        raise ArtifactError(option, f"names {len(devices)} devices, WORLD= {world} ranks", "leave WORLD= out")
+        raise ArtifactError(
+            option, (f"names {len(devices)} devices, but WORLD= asks for {world} ranks"), "leave WORLD= out"
+        )
     return tuple(devices)
 
 
@@ -155,7 +161,9 @@ def devices_of(artifact: Distributed, chosen: Sequence[int], world: int) -> tupl
     named = tuple(chosen) or artifact.config.device_ids
     count = world or len(chosen) or artifact.ranks
     if count > MOST_RANKS:
-        raise ArtifactError(f"WORLD={count}", f"at most {MOST_RANKS} ranks", "ask for fewer")
+        raise ArtifactError(
+            f"WORLD={count}", (f"is too large: at most {MOST_RANKS} ranks are supported"), "use a smaller number"
+        )
     return named if len(named) == count else tuple(range(count))
 
 
@@ -170,7 +178,11 @@ def require_callables(artifact: Distributed) -> None:
     missing = [name for name in artifact.required if name not in artifact.sub_workers]
     if missing:
         path = artifact.root / SUB_WORKERS / f"{missing[0]}.py"
-        raise ArtifactError(path, f"is missing: the program leaves '{missing[0]}' to its caller", "write it there")
+        raise ArtifactError(
+            path,
+            (f"is missing: the program expects its caller to define '{missing[0]}'"),
+            "define the function in this file",
+        )
 
 
 def read_chips(words: Sequence[str]) -> dict[str, Path]:
@@ -179,7 +191,9 @@ def read_chips(words: Sequence[str]) -> dict[str, Path]:
     for word in words:
         name, separator, directory = word.partition("=")
         if not separator:
-            raise ArtifactError(f"--chip {word}", "is not NAME=DIR", "give the directory where the program was built")
+            raise ArtifactError(
+                f"--chip {word}", "is not NAME=DIR", ("give a name and the build directory of the chip program")
+            )
         chips[name] = Path(directory)
     return chips
 
@@ -210,16 +224,16 @@ def _document(path: Path) -> _Document:
     try:
         document = decode_json(read_bytes(path), _Document)
     except FileNotFoundError:
-        raise ArtifactError(path, "is missing: nothing tells the program's parameters", _WAY_OUT) from None
+        raise ArtifactError(path, "is missing, so the program's parameters are unknown", _WAY_OUT) from None
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", _WAY_OUT) from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"not a {META_NAME}: {error}", _WAY_OUT) from None
+        raise ArtifactError(path, f"is not a valid {META_NAME}: {error}", _WAY_OUT) from None
     if document.schema not in _SCHEMAS:
-        raise ArtifactError(path, f"schema: {document.schema} is not read, only 1 and 2", _WAY_OUT)
+        raise ArtifactError(path, f"schema: version {document.schema} is not supported, only 1 and 2", _WAY_OUT)
     if len(document.distributed_config.device_ids) > MOST_RANKS:
         count = len(document.distributed_config.device_ids)
-        raise ArtifactError(path, f"device_ids: {count} chips, at most {MOST_RANKS}", _WAY_OUT)
+        raise ArtifactError(path, f"device_ids: names {count} chips, but at most {MOST_RANKS} are supported", _WAY_OUT)
     return document
 
 
@@ -230,7 +244,7 @@ def _required(path: Path) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, msgspec.MsgspecError) as error:
-        raise ArtifactError(path, f"not a list of names: {error}", _WAY_OUT) from None
+        raise ArtifactError(path, f"is not a list of names: {error}", _WAY_OUT) from None
     return tuple(names)
 
 
@@ -241,7 +255,9 @@ def check_driver(path: Path) -> None:
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
         message = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise ArtifactError(f"{path}{line}", f"not Python: {message}", "correct it, or compile again") from None
+        raise ArtifactError(
+            f"{path}{line}", f"is not valid Python: {message}", ("correct the file, or compile again")
+        ) from None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -89,14 +89,14 @@ def open_file(path: str | Path) -> BinaryIO:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError:  # a zero byte, or a character that no file name has
-        raise OSError(errno.EINVAL, "no file can have this name", str(path)) from None
+        raise OSError(errno.EINVAL, "no file can have this name; correct the path", str(path)) from None
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             if stat.S_ISDIR(mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
             kind = next((name for test, name in _KINDS if test(mode)), "something else")
-            raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
+            raise OSError(errno.EINVAL, f"this is {kind}, not a file", str(path))
         return open(descriptor, "rb", buffering=0)
     except BaseException:
         os.close(descriptor)
@@ -108,14 +108,16 @@ def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > largest:
-            raise OSError(errno.EFBIG, f"it has {size:,} bytes, at most {largest:,} are read", str(path))
+            raise OSError(errno.EFBIG, f"the file has {size:,} bytes, but at most {largest:,} are read", str(path))
         return file.read()
 
 
 def check_size(path: str | Path, size: int, largest: int = LARGEST) -> None:
     """Raise a usage error at ``path`` for a file above the size limit; its digest alone would take minutes."""
     if size > largest:
-        raise ArtifactError(path, f"it has {size:,} bytes, at most {largest:,} are read", "restore it or move it away")
+        raise ArtifactError(
+            path, f"the file has {size:,} bytes, but at most {largest:,} are read", "restore the file or move it away"
+        )
 
 
 def map_file(path: str | Path) -> bytes | mmap.mmap:
@@ -136,7 +138,7 @@ def read_text(path: str | Path, largest: int = LARGEST, errors: str = "strict") 
         text = data.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise OSError(errno.EILSEQ, f"not UTF-8 text (line {line})", str(path)) from None
+        raise OSError(errno.EILSEQ, f"it is not UTF-8 text (line {line})", str(path)) from None
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -145,7 +147,7 @@ def read_source(path: str | Path) -> str:
     try:
         return read_text(path, errors="replace")
     except OSError as error:
-        raise ArtifactError(path, f"cannot be read: {error.strerror}", "restore it or compile again") from None
+        raise ArtifactError(path, f"cannot be read: {error.strerror}", "restore the file or compile again") from None
 
 
 def read_record(
@@ -170,7 +172,7 @@ def read_record(
     except msgspec.MsgspecError as error:
         raise ArtifactError(path, f"{wrong}: {error}", way_out) from None
     if schema is not None and (version := getattr(document, "schema", None)) != schema:
-        raise ArtifactError(path, f"schema: {version} is not read, only {schema}", way_out)
+        raise ArtifactError(path, f"schema: version {version} is not supported, only {schema}", way_out)
     return document
 
 

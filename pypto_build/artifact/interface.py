@@ -240,11 +240,15 @@ def read_interface(path: Path) -> Interface:
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "build the artifact first") from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"not an interface.json: {error}", _BUILD_AGAIN) from None
+        raise ArtifactError(path, f"is not a valid interface.json: {error}", _BUILD_AGAIN) from None
     if interface.schema != INTERFACE_SCHEMA:
-        raise ArtifactError(path, f"schema: {interface.schema} is not read, only {INTERFACE_SCHEMA}", "build again")
+        raise ArtifactError(
+            path,
+            (f"schema: version {interface.schema} is not supported, only {INTERFACE_SCHEMA}"),
+            "build the artifact again",
+        )
     if wrong:
-        raise ArtifactError(path, f"not an interface.json: {wrong}", _BUILD_AGAIN)
+        raise ArtifactError(path, f"is not a valid interface.json: {wrong}", _BUILD_AGAIN)
     return interface
 
 
@@ -282,7 +286,7 @@ def _param_fault(params: Sequence[Param]) -> str:
             return f"{field}.index: {param.index} is not {following[param.kind]}, which follows"
         following[param.kind] += 1
         if param.name in ("", ".", "..") or "/" in param.name or "\0" in param.name:
-            return f"{field}.name: {param.name!r} is not a parameter name"
+            return f"{field}.name: {param.name!r} is not a valid parameter name"
         if param.direction not in (None, "IN", "OUT", "INOUT"):
             return f"{field}.direction: unknown {param.direction!r}"
         if param.dtype is not None and param.dtype not in ITEMSIZE:
@@ -299,7 +303,7 @@ def _kernel_fault(kernels: Sequence[KernelInterface]) -> str:
     for position, kernel in enumerate(kernels):
         field = f"kernels[{position}]"
         if not 0 <= kernel.func_id <= LARGEST_NUMBER:
-            return f"{field}.func_id: {kernel.func_id} is not a number from 0 up"
+            return f"{field}.func_id: {kernel.func_id} is not a number of 0 or more"
         if kernel.func_id in seen:
             return f"{field}.func_id: {kernel.func_id} is there twice"
         seen.add(kernel.func_id)

@@ -96,7 +96,7 @@ def _by_glob(jit: str, places: Iterable[Path], option: str) -> Path | None:
 
 def _only(request: str, matches: Sequence[Path]) -> Path | None:
     if len(matches) > 1:
-        raise ArtifactError(request, f"matches {len(matches)} artifacts", f"pick one of {_listed(matches)}")
+        raise ArtifactError(request, f"matches {len(matches)} artifacts", f"name one of {_listed(matches)}")
     return matches[0] if matches else None
 
 

@@ -52,9 +52,9 @@ def read_meta(path: Path) -> CompiledMeta | None:
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", _WAY_OUT) from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"not a compiled_meta.json: {error}", _WAY_OUT) from None
+        raise ArtifactError(path, f"is not a valid compiled_meta.json: {error}", _WAY_OUT) from None
     if document.schema != _SCHEMA:
-        raise ArtifactError(path, f"schema: {document.schema} is not read, only {_SCHEMA}", _WAY_OUT)
+        raise ArtifactError(path, f"schema: version {document.schema} is not supported, only {_SCHEMA}", _WAY_OUT)
     return CompiledMeta(read_params(path, document.params), document.platform, document.backend_type)
 
 
@@ -63,12 +63,16 @@ def read_params(path: Path, documents: Sequence[ParamDocument]) -> tuple[MetaPar
     params: list[MetaParam] = []
     for position, param in enumerate(documents):
         if not param.name.isidentifier():  # names become file names
-            raise ArtifactError(path, f"params[{position}].name: {param.name!r} is not a parameter name", _WAY_OUT)
+            raise ArtifactError(
+                path, (f"params[{position}].name: {param.name!r} is not a valid parameter name"), _WAY_OUT
+            )
         try:
             direction = ArgDirection[param.direction.upper()]
         except KeyError:
             raise ArtifactError(
-                path, f"params[{position}].direction: unknown {param.direction!r}", "one of In, Out, InOut"
+                path,
+                (f"params[{position}].direction: {param.direction!r} is not a direction"),
+                "use one of In, Out, InOut",
             ) from None
         if param.shape is not None and not fits_memory(param.shape):
             raise ArtifactError(path, f"params[{position}].shape: {param.shape} does not fit into memory", _WAY_OUT)
@@ -101,7 +105,10 @@ def load_artifact(path: str | Path, evaluated: Evaluated | None = None) -> Artif
     except ArtifactError as error:
         if not refused_kernels(root):
             raise
-        hint = f"{CODEGEN_ERRORS} says why; with its .pto module in ptoas/ it is assembled here"
+        hint = (
+            f"the reason is in {CODEGEN_ERRORS}; if ptoas/ has the kernel's .pto module, replay "
+            "assembles the kernel from it"
+        )
         raise ArtifactError(error.path, error.message, hint) from None
     return Artifact(
         root=root,
@@ -182,7 +189,7 @@ def _not_loadable(root: Path) -> ArtifactError:
         return ArtifactError(root, "not a directory", "give the directory the compiler wrote")
     children = ", ".join(f"{CHILDREN_DIR}/{child.name}" for child in find_children(root))
     if is_distributed(root):
-        hint = f"name one of its chip programs: {children}" if children else ""
+        hint = f"name one of the chip programs in it: {children}" if children else ""
         return ArtifactError(
             root, "distributed: several chips, driven by orchestration/host_orch.py, and this looks at one", hint
         )

@@ -83,11 +83,13 @@ class SourceTree:
         except OSError:
             shown = path_below[len(self.root) + 1 :]
             raise ArtifactError(
-                position, f"{field}: file {shown!r} is missing", "restore it or compile again"
+                position, f"{field}: file {shown!r} is missing", "restore the file or compile again"
             ) from None
         real = os.path.realpath(path_below) if is_link else self._real(path_below)
         if not real.startswith(f"{self._real_root}/"):
-            raise ArtifactError(position, f"{field}: {path!r} is a link out of the artifact, to {real}", _BELOW)
+            raise ArtifactError(
+                position, (f"{field}: {path!r} is a symbolic link to {real}, outside of the artifact"), _BELOW
+            )
         if not stat.S_ISREG(status.st_mode):
             raise ArtifactError(position, f"{field}: {path!r} is not a file", _AGAIN)
         check_size(path_below, status.st_size)
@@ -107,7 +109,9 @@ class SourceTree:
         absolute = posixpath.normpath(posixpath.join(self.root, path))
         if not os.path.exists(absolute):
             raise ArtifactError(
-                position, f"{field}: external {path!r} is missing", "bring it to this machine or correct the path"
+                position,
+                (f"{field}: the file {path!r}, outside of the artifact, is missing"),
+                "copy the file to this machine or correct the path",
             )
         return Path(absolute)
 
@@ -134,7 +138,7 @@ def _paths_text(value: object, position: str, field: str) -> str:
             return str(value)
         except UnicodeEncodeError:
             pass
-    raise ArtifactError(position, f"{field}: {shown(value)} is not a path", "give the path of a file of the artifact")
+    raise ArtifactError(position, f"{field}: {shown(value)} is not a path", "give the path of a file in the artifact")
 
 
 MANIFEST_NAME = "kernel_config.py"
@@ -269,7 +273,7 @@ class _Reader:
             if twin is not None:
                 raise ArtifactError(
                     self.place(entry),
-                    f"{field}.func_id: {kernel.func_id} is already the func_id of {twin.name!r}",
+                    f"{field}.func_id: kernel {twin.name!r} already has the func_id {kernel.func_id}",
                     "give every kernel its own func_id",
                 )
             by_id[kernel.func_id] = kernel
@@ -291,8 +295,10 @@ class _Reader:
             if key in seen:
                 raise ArtifactError(
                     self.path,
-                    f"KERNELS: func_id {seen[key].func_id} and {kernel.func_id} are both the {kernel.core_type} kernel "
-                    f"{kernel.name!r}",
+                    (
+                        f"KERNELS: two kernels are named {kernel.name!r} for the core type {kernel.core_type}: "
+                        f"those with func_id {seen[key].func_id} and {kernel.func_id}"
+                    ),
                     "give every kernel its own name",
                 )
             seen[key] = kernel
@@ -304,12 +310,14 @@ class _Reader:
         func_id = self.required(entry, field, "func_id")
         if not _is_number(func_id, 0):
             raise ArtifactError(
-                position, f"{field}.func_id: {shown(func_id)} is not a number from 0 up", _COMPILE_AGAIN
+                position, f"{field}.func_id: {shown(func_id)} is not a number of 0 or more", _COMPILE_AGAIN
             )
         core_type = self.required(entry, field, "core_type")
         if core_type not in CORE_TYPES:
             raise ArtifactError(
-                position, f"{field}.core_type: unknown core type {shown(core_type)}", f"one of {', '.join(CORE_TYPES)}"
+                position,
+                (f"{field}.core_type: unknown core type {shown(core_type)}"),
+                f"use one of {', '.join(CORE_TYPES)}",
             )
         is_external = entry.get("external", False) is True
         locate = self.tree.external_file if is_external else self.tree.file
@@ -319,7 +327,7 @@ class _Reader:
             name = source.stem
         if not isinstance(name, str) or not FILE_NAME.match(name):
             raise ArtifactError(
-                position, f"{field}.name: {shown(name)} cannot name a kernel", "use letters, digits and _"
+                position, f"{field}.name: {shown(name)} is not a valid kernel name", "use letters, digits and _"
             )
         return Kernel(
             func_id=func_id,

@@ -144,18 +144,18 @@ _SHOWN_NODES = 200
 def evaluate(path: Path, text: str) -> dict[str, Any]:
     """Module globals of the manifest ``text``; paths come out as `PathText`, ``__file__`` being ``path``."""
     if text.count("{") > _MOST_BRACES:
-        raise ArtifactError(path, f"has more than {_MOST_BRACES:,} braces, as no manifest has", "compile again")
+        raise ArtifactError(path, f"has more than {_MOST_BRACES:,} braces, so it is not a manifest", "compile again")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the style of a generated file
             tree = ast.parse(text, filename=str(path))
     except SyntaxError as error:
         raise ArtifactError(
-            f"{path}:{error.lineno or 1}", f"syntax error: {error.msg}", "compile again or correct the line"
+            f"{path}:{error.lineno or 1}", f"syntax error: {error.msg}", "correct the line, or compile again"
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         reason = str(error) or "an expression is nested too deeply"  # a MemoryError of the parser has no text
-        raise ArtifactError(path, f"not Python source: {reason}", "compile again to get a fresh manifest") from None
+        raise ArtifactError(path, f"is not Python source: {reason}", "compile again to get a new manifest") from None
     evaluator = Evaluator(path)
     try:
         for statement in tree.body:
@@ -195,7 +195,9 @@ class Evaluator:
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return  # a docstring or a lone `...`
         elif not isinstance(node, ast.Pass):
-            raise self.refuse(node, f"statement {_excerpt(node)!r} is not read")
+            raise self.refuse(
+                node, (f"statement {_excerpt(node)!r} is not allowed here: the manifest is read without executing it")
+            )
 
     def bind_import(self, node: ast.stmt, dotted: str, name: str | None, *, whole_module: bool = False) -> None:
         root = dotted.partition(".")[0]
@@ -209,11 +211,13 @@ class Evaluator:
         elif dotted.startswith(("os.", "os.path.")) and dotted.rpartition(".")[2] in FUNCTIONS:
             self.symbols[name or root] = Symbol(dotted.rpartition(".")[2])
         else:
-            raise self.refuse(node, f"import of {dotted!r} is not read")
+            raise self.refuse(
+                node, (f"import of {dotted!r} is not allowed here: the manifest is read without executing it")
+            )
 
     def assign(self, target: ast.expr, value: Any) -> None:
         if not isinstance(target, ast.Name):
-            raise self.refuse(target, f"assignment to {_excerpt(target)!r} is not read")
+            raise self.refuse(target, f"assignment to {_excerpt(target)!r} is not allowed here: assign to a plain name")
         self.names[target.id] = value
 
     # -- expressions --------------------------------------------------------------------------------------------
@@ -222,13 +226,13 @@ class Evaluator:
         """Return the value of ``node``; an imported symbol alone is refused."""
         result = self.expression(node)
         if isinstance(result, Symbol):
-            raise self.refuse(node, f"{_excerpt(node)!r} is not a value")
+            raise self.refuse(node, f"{_excerpt(node)!r} is not allowed as a value here: use literals and names")
         return result
 
     def expression(self, node: ast.expr) -> Any:
         handler = _EXPRESSIONS.get(type(node))
         if handler is None:
-            raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+            raise self.refuse(node, f"{_excerpt(node)!r} is not supported in a manifest")
         result = handler(self, node)
         if isinstance(result, (str, list, tuple, dict)) and not isinstance(node, ast.Name):
             self.spend(node, len(result), len(result))
@@ -238,11 +242,11 @@ class Evaluator:
         """Refuse a result of too many characters or elements, and an expression that makes too much work."""
         self.work += work
         if length > _LONGEST or self.work > _MOST_WORK:
-            raise self.refuse(node, f"{_excerpt(node)!r} is too long to be read")
+            raise self.refuse(node, f"{_excerpt(node)!r} is too long to be evaluated")
 
     def constant(self, node: ast.Constant) -> Any:
         if isinstance(node.value, int) and node.value.bit_length() > _LARGEST_BITS:
-            raise self.refuse(node, f"a number of {node.value.bit_length()} bits is not read")
+            raise self.refuse(node, f"a number of {node.value.bit_length()} bits is too large to be evaluated")
         return node.value
 
     def name(self, node: ast.Name) -> Any:
@@ -257,7 +261,7 @@ class Evaluator:
             if isinstance(element, ast.Starred):
                 value = self.value(element.value)
                 if not isinstance(value, (list, tuple)):
-                    raise self.refuse(element, f"{_excerpt(element)!r} is not read")
+                    raise self.refuse(element, f"{_excerpt(element)!r} is not supported in a manifest")
                 items.extend(value)
                 self.spend(node, len(items), len(value))
             else:
@@ -285,7 +289,7 @@ class Evaluator:
         operand = self.value(node.operand)
         if isinstance(node.op, ast.USub) and isinstance(operand, (int, float)):
             return -operand
-        raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+        raise self.refuse(node, f"{_excerpt(node)!r} is not supported in a manifest")
 
     def binary(self, node: ast.BinOp) -> Any:
         left, right = self.value(node.left), self.value(node.right)
@@ -299,16 +303,16 @@ class Evaluator:
             if isinstance(node.op, ast.Mult) and isinstance(left, list):
                 self.spend(node, len(left) * max(right, 0), 0)
                 return left * right
-        raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+        raise self.refuse(node, f"{_excerpt(node)!r} is not supported in a manifest")
 
     def number(self, node: ast.BinOp, operation: Callable[[int, int], int], left: int, right: int) -> int:
         """Return the result for two integers; none that has more bits than a number of a manifest."""
         try:
             result = operation(left, right)
         except (ArithmeticError, ValueError):
-            raise self.refuse(node, f"{_excerpt(node)!r} has no value") from None
+            raise self.refuse(node, f"{_excerpt(node)!r} cannot be evaluated") from None
         if result.bit_length() > _LARGEST_BITS:
-            raise self.refuse(node, f"a number of {result.bit_length()} bits is not read")
+            raise self.refuse(node, f"a number of {result.bit_length()} bits is too large to be evaluated")
         return result
 
     def fstring(self, node: ast.JoinedStr) -> str:
@@ -318,7 +322,7 @@ class Evaluator:
             if isinstance(piece, ast.FormattedValue):
                 value = self.value(piece.value)
                 if piece.format_spec is not None or not isinstance(value, (str, int)):
-                    raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+                    raise self.refuse(node, f"{_excerpt(node)!r} is not supported in a manifest")
                 parts.append(str(value))
             else:
                 parts.append(str(self.value(piece)))
@@ -337,7 +341,7 @@ class Evaluator:
                 return owner[index]
         except (LookupError, TypeError):
             pass
-        raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+        raise self.refuse(node, f"{_excerpt(node)!r} is not supported in a manifest")
 
     def attribute(self, node: ast.Attribute) -> Any:
         owner = self.expression(node.value)
@@ -350,13 +354,13 @@ class Evaluator:
         if owner is ARG_DIRECTION:
             members = ", ".join(d.name for d in ArgDirection)
             raise ArtifactError(
-                f"{self.path}:{node.lineno}", f"{_excerpt(node)!r} is not an ArgDirection", f"one of {members}"
+                f"{self.path}:{node.lineno}", f"{_excerpt(node)!r} is not an ArgDirection", f"use one of {members}"
             )
-        raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+        raise self.refuse(node, f"{_excerpt(node)!r} is not supported in a manifest")
 
     def call(self, node: ast.Call) -> Any:
         if node.keywords:
-            raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+            raise self.refuse(node, f"{_excerpt(node)!r} is not supported in a manifest")
         arguments = [self.value(argument) for argument in node.args]
         function = node.func
         if isinstance(function, ast.Attribute):
@@ -369,7 +373,7 @@ class Evaluator:
             symbol = self.expression(function)
             if isinstance(symbol, Symbol):
                 return self.function(node, symbol.name, arguments)
-        raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+        raise self.refuse(node, f"{_excerpt(node)!r} is not supported in a manifest")
 
     def path_method(self, node: ast.Call, owner: PathText, method: str, arguments: list[Any]) -> Any:
         if method in ("resolve", "absolute", "expanduser") and not arguments:
@@ -380,16 +384,16 @@ class Evaluator:
             return PathText(posixpath.join(owner, *arguments))
         if method == "with_name" and len(arguments) == 1 and isinstance(arguments[0], str):
             return owner.parent / arguments[0]
-        raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+        raise self.refuse(node, f"{_excerpt(node)!r} is not supported in a manifest")
 
     def function(self, node: ast.Call, name: str, arguments: list[Any]) -> Any:
         function = FUNCTIONS.get(name)
         if function is None or not arguments or not all(isinstance(a, str) for a in arguments):
-            raise self.refuse(node, f"{_excerpt(node)!r} is not read")
+            raise self.refuse(node, f"{_excerpt(node)!r} is not supported in a manifest")
         try:
             return function(*arguments)
         except TypeError:
-            raise self.refuse(node, f"{_excerpt(node)!r} is not read") from None
+            raise self.refuse(node, f"{_excerpt(node)!r} is not supported in a manifest") from None
 
 
 #: None of them makes a large number of two small ones.

@@ -226,7 +226,7 @@ class _TensorUnpickler(pickle.Unpickler):
         if tag != "storage" or not isinstance(dtype, _Dtype) or not (isinstance(key, str) and key.isdecimal()):
             raise RefusedPickle("is damaged: its pickle refers to something that is not a storage")
         if not isinstance(size, int) or not 0 <= size <= _LARGEST:
-            raise RefusedPickle("is damaged: the size of its storage is not a size")
+            raise RefusedPickle("is damaged: the size of a storage is not a valid number")
         return _Storage(str(dtype) or None, key, size)
 
 
@@ -234,7 +234,7 @@ def _rebuild(
     storage: _Storage, offset: int, shape: _Sizes, strides: _Sizes, grad: bool, hooks: object, metadata: object = None
 ) -> TensorRecord:
     if metadata:
-        raise RefusedPickle("holds a conjugated or negated view; save its .clone()")
+        raise RefusedPickle("holds a conjugated or negated view; save a .clone() of it")
     if storage.dtype is None:
         raise RefusedPickle("is damaged: its storage has no dtype")
     return _record(storage, storage.dtype, offset, shape, strides)
@@ -252,7 +252,7 @@ def _rebuild_untyped(
 ) -> TensorRecord:
     if metadata or not isinstance(dtype, _Dtype) or dtype not in ITEMSIZE:
         name = str(dtype) if isinstance(dtype, _Dtype) else type(dtype).__name__
-        raise RefusedPickle(f"holds a tensor of dtype {name!r}, which is not read")
+        raise RefusedPickle(f"holds a tensor of dtype {name!r}, which is not supported")
     return _record(storage, str(dtype), offset, shape, strides)
 
 
@@ -262,14 +262,14 @@ _REBUILD = {"_rebuild_tensor_v2": _rebuild, "_rebuild_tensor_v3": _rebuild_untyp
 def _record(storage: _Storage, dtype: str, offset: Any, shape: Any, strides: Any) -> TensorRecord:
     numbers = (offset, *shape, *strides)
     if len(shape) != len(strides) or not all(isinstance(n, int) and 0 <= n <= _LARGEST for n in numbers):
-        raise RefusedPickle("is damaged: its shape, strides or offset are not sizes")
+        raise RefusedPickle("is damaged: its shape, strides or offset are not valid numbers")
     if len(shape) > _MAX_RANK:
         raise RefusedPickle(f"is damaged: it has {len(shape)} dimensions")
     itemsize = ITEMSIZE[dtype]
     nbytes = storage.size if storage.dtype is None else storage.size * ITEMSIZE[storage.dtype]
     last = offset + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
     if 0 not in shape and (last + 1) * itemsize > nbytes:
-        raise RefusedPickle(f"is damaged: shape {list(shape)} reaches beyond its {nbytes} bytes")
+        raise RefusedPickle(f"is damaged: its shape {list(shape)} needs more than the {nbytes} bytes that are stored")
     count = math.prod(shape)
     if count * itemsize > nbytes and (count * itemsize > _MAX_SHARED or count // max(shape) > _MAX_SLICES):
         raise RefusedPickle(f"holds a view of shape {list(shape)} that repeats its {nbytes} bytes")
@@ -360,9 +360,9 @@ def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
                 raise RefusedPickle("is empty")
             view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             if bytes(view[: len(_LEGACY_MAGIC)]) == _LEGACY_MAGIC:
-                raise RefusedPickle("is in the format of torch before 1.6")
+                raise RefusedPickle("was written by a torch older than 1.6, whose format is not supported")
             if bytes(view[:4]) != b"PK\x03\x04":
-                raise RefusedPickle("is not a file that torch.save wrote")
+                raise RefusedPickle("is not a file written by torch.save")
             with zipfile.ZipFile(file) as archive:
                 return _read_archive(archive, view)
     except FileNotFoundError:
@@ -370,7 +370,9 @@ def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror or error}", kind=kind) from None
     except _DAMAGED:
-        raise ArtifactError(path, "is truncated or damaged: no readable zip archive", _RESAVE, kind=kind) from None
+        raise ArtifactError(
+            path, ("is truncated or damaged: it is not a readable zip archive"), _RESAVE, kind=kind
+        ) from None
     except RefusedPickle as error:
         raise ArtifactError(path, str(error), _RESAVE, kind=kind) from None
 
@@ -384,7 +386,7 @@ def write_pt(path: str | Path, dtype: str, shape: Sequence[int], data: bytes | b
     view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
     expected = ITEMSIZE.get(dtype, 0) * math.prod(shape)
     if dtype not in ITEMSIZE or view.nbytes != expected:
-        raise ValueError(f"{path}: {view.nbytes} bytes are no {dtype} tensor of shape {list(shape)}")
+        raise ValueError(f"{path}: a tensor of dtype {dtype} and shape {list(shape)} cannot have {view.nbytes} bytes")
     with replace_file(Path(path)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, "data.pkl", dump_record(dtype, tuple(shape)))
         _add(archive, "byteorder", b"little")
@@ -396,14 +398,14 @@ def _read_archive(archive: zipfile.ZipFile, view: memoryview) -> PtTensor:
     names = archive.namelist()
     pickle_name = next((name for name in names if name.count("/") == 1 and name.endswith("/data.pkl")), None)
     if pickle_name is None:
-        raise RefusedPickle("is a zip archive without data.pkl, not a file that torch.save wrote")
+        raise RefusedPickle("is a zip archive without data.pkl, so torch.save did not write it")
     prefix = pickle_name.removesuffix("data.pkl")
     if f"{prefix}byteorder" in names and bytes(_entry(archive, view, f"{prefix}byteorder")) != b"little":
-        raise RefusedPickle("is big-endian")
+        raise RefusedPickle("is big-endian; save it on a little-endian machine")
     record: TensorRecord = load_record(bytes(_entry(archive, view, pickle_name)))
     storage_name = f"{prefix}data/{record.storage_key}"
     if storage_name not in names:
-        raise RefusedPickle(f"is damaged: its entry {storage_name} is missing")
+        raise RefusedPickle(f"is damaged: the entry {storage_name} is missing")
     data = _entry(archive, view, storage_name)
     if len(data) != record.storage_nbytes:
         raise RefusedPickle(f"is damaged: {storage_name} has {len(data)} bytes instead of {record.storage_nbytes}")
@@ -414,7 +416,7 @@ def _entry(archive: zipfile.ZipFile, view: memoryview, name: str) -> memoryview:
     """Bytes of one entry: a slice of the mapped file, since torch stores entries uncompressed."""
     info = archive.getinfo(name)
     if info.compress_type != zipfile.ZIP_STORED:
-        raise RefusedPickle("is a compressed zip archive")
+        raise RefusedPickle("is a compressed zip archive; save it with torch.save")
     header = view[info.header_offset : info.header_offset + 30]
     if info.flag_bits & 1 or len(header) < 30 or bytes(header[:4]) != b"PK\x03\x04":
         raise zipfile.BadZipFile(name)

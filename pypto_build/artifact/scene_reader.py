@@ -90,7 +90,7 @@ def read_literal(path: Path) -> Scenes:
     except SyntaxError as error:
         raise ArtifactError(f"{path}:{error.lineno or 1}", f"syntax error: {error.msg}", "correct the line") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise ArtifactError(path, f"not Python source: {error}", "name the file of a scene test") from None
+        raise ArtifactError(path, f"is not Python source: {error}", "name the file of a scene test") from None
     try:
         return Scenes(tuple(_Reader(path, tree).classes()))
     except (ArtifactError, RecursionError, KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
@@ -115,7 +115,7 @@ class _Reader:
             elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)):
                 self._bind(statement)
             elif not isinstance(statement, _PLAIN) and not _is_harmless(statement):
-                raise NotLiteral(f"{self._path}:{statement.lineno}: a statement that may change what is declared")
+                raise NotLiteral(f"{self._path}:{statement.lineno}: this statement may change what the file declares")
 
     def _bind(self, statement: ast.stmt) -> None:
         """Remember names that have literal values; a name whose value is unknown is an error where it is used."""
@@ -128,7 +128,7 @@ class _Reader:
 
     def _scene(self, node: ast.ClassDef, decorator: ast.Call) -> Scene:
         if [getattr(base, "id", "") for base in node.bases] != [_BASE] or node.keywords:
-            raise NotLiteral(f"{node.name} has a base of its own")
+            raise NotLiteral(f"the class {node.name} has an unsupported base class")
         arguments = {str(word.arg): self._names.value(word.value) for word in decorator.keywords}
         for name, argument in zip(("level", "runtime"), decorator.args):  # noqa: B905
             arguments[name] = self._names.value(argument)
@@ -170,13 +170,13 @@ class _Reader:
 
     def _elements(self, node: ast.expr) -> list[ast.expr]:
         if not isinstance(node, (ast.List, ast.Tuple)):
-            raise NotLiteral("CASES is computed")
+            raise NotLiteral("CASES is not written as a literal list")
         return node.elts
 
     def _case(self, node: ast.expr, read: Sequence[str]) -> SceneCase:
         """Return a case from its fields named in ``read``."""
         if not isinstance(node, ast.Dict) or None in node.keys:
-            raise NotLiteral("a case is computed")
+            raise NotLiteral("a case is not written as a literal dictionary")
         keys = [getattr(key, "value", None) for key in node.keys]
         nodes = {key: value for key, value in zip(keys, node.values, strict=True) if key in read}
         return case_of({str(key): self._names.value(value) for key, value in nodes.items()})

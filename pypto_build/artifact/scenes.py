@@ -77,9 +77,7 @@ class SceneEntry(msgspec.Struct, frozen=True):
 def scene_tolerance(position: str | Path, name: str, value: object) -> float:
     """Return the tolerance ``name`` of a class. Raises a usage error at ``position`` for other values."""
     if not is_tolerance(value):
-        raise ArtifactError(
-            position, f"{name} = {value!r} is not a tolerance", "write a finite number that is 0 or more"
-        )
+        raise ArtifactError(position, f"{name} = {value!r} is not a tolerance", "write a finite number of 0 or more")
     return float(value)  # type: ignore[arg-type]
 
 
@@ -169,7 +167,11 @@ def read_arguments(path: Path) -> Arguments:
     arguments = _read(path, Arguments)
     for name in (*arguments.tensors, *arguments.scalars):
         if not name.isidentifier():
-            raise ArtifactError(path, f"{name!r} is not a parameter name", "make the data again with FORCE=1")
+            raise ArtifactError(
+                path,
+                f"{name!r} is not a valid parameter name",
+                ("rename the parameter, then generate the data again with FORCE=1"),
+            )
     return arguments
 
 
@@ -184,8 +186,8 @@ def scene_artifact(scene: Scene, file: Path, root: Path) -> Artifact:
     """
     position = f"{file}:{scene.line}"
     if scene.orchestration is None:
-        hint = "name the C++ file that submits tasks"
-        raise ArtifactError(position, f"{scene.name}.CALLABLE has no orchestration", hint)
+        hint = "name the C++ file that submits the tasks"
+        raise ArtifactError(position, f"{scene.name}.CALLABLE names no orchestration", hint)
     entry = scene.orchestration
     orchestration = Orchestration(
         source=_source(file, entry.source, position, f'{scene.name}.CALLABLE["orchestration"]'),
@@ -245,7 +247,7 @@ def ring_limits(scene: Scene, case: SceneCase) -> dict[str, str]:
 def _source(file: Path, source: str, position: str, field: str) -> Path:
     path = Path(os.path.normpath(file.parent / source))
     if not path.is_file():
-        raise ArtifactError(position, f"{field}: there is no file {path}", "correct its source")
+        raise ArtifactError(position, f"{field}: there is no file {path}", "correct the path of the source")
     return path
 
 
@@ -255,7 +257,11 @@ def _include_dirs(file: Path, kernel: SceneKernel, position: str) -> tuple[Path,
     for text in kernel.extra_include_dirs:
         expanded = os.path.expandvars(text)
         if "$" in expanded:
-            raise ArtifactError(position, f"extra_include_dirs: {text} names a variable that is not set", "set it")
+            raise ArtifactError(
+                position,
+                (f"extra_include_dirs: {text} uses an environment variable that is not set"),
+                "set the variable",
+            )
         directory = Path(os.path.normpath(file.parent / expanded))
         if directory.is_dir():
             directories.append(directory)

@@ -64,8 +64,8 @@ def require_goldens(data: Snapshot, outputs: Iterable[str]) -> None:
         names = ", ".join(missing)
         raise ArtifactError(
             data.root / "out" / f"{missing[0]}.pt",
-            f"golden missing for output {names}",
-            f"save it there, or take all of {data.root / 'out'} away to run unchecked",
+            f"the golden is missing for output {names}",
+            f"save the golden there, or remove the directory {data.root / 'out'} to run without comparison",
             kind="golden_error",
         )
 
@@ -73,11 +73,11 @@ def require_goldens(data: Snapshot, outputs: Iterable[str]) -> None:
 def _data_root(data_dir: str | Path) -> Path:
     directory = Path(os.path.abspath(Path(data_dir).expanduser()))
     if not directory.is_dir():
-        raise ArtifactError(f"DATA={data_dir}", "no such directory", "give a directory with in/ and out/")
+        raise ArtifactError(f"DATA={data_dir}", "no such directory", "give a directory that contains in/ and out/")
     for root in (directory, directory / DATA_DIR, directory.parent if directory.name in ("in", "out") else directory):
         if (root / "in").is_dir() or (root / "out").is_dir():
             return root
-    raise ArtifactError(f"DATA={data_dir}", "holds neither in/ nor out/", "give a directory with in/ and out/")
+    raise ArtifactError(f"DATA={data_dir}", "holds neither in/ nor out/", "give a directory that contains in/ and out/")
 
 
 def find_golden(artifact: Path) -> Path | None:

@@ -69,6 +69,6 @@ def detect_vintage(text: str, path: str | Path = "orchestration") -> Vintage:
     newest = VINTAGES[0]
     raise ArtifactError(
         path,
-        f"unknown vintage: neither {newest.api} ({newest.name}) nor any older orchestration API is used in it",
-        "check that ORCHESTRATION.source names the orchestration the compiler wrote",
+        (f"unknown API version: the file uses neither {newest.api} ({newest.name}) nor an older orchestration API"),
+        "check that ORCHESTRATION.source names the orchestration that the compiler wrote",
     )

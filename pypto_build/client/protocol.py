@@ -61,7 +61,7 @@ def ask(socket_path: str, situation: str, words: list[str], scons: SconsStart | 
     if status is None and passed_on.last:
         return 128 + passed_on.last
     if status is None:
-        print("pypto-build: the resident process ended during the command, which runs again", file=sys.stderr)
+        print("pypto-build: the background process ended during the command; the command runs again", file=sys.stderr)
     return status
 
 

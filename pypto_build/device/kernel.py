@@ -470,7 +470,7 @@ class _Walk:
     def _uses(self, name: str, arguments: list[str], node: Node) -> None:
         for argument in arguments if name not in ("TFREE", "TPOP") else ():
             if self.freed.pop(argument, None):
-                message = f"{name} uses {argument} behind the TFREE that gave its slot back"
+                message = f"{name} uses {argument} after the TFREE that released its slot"
                 self.found.append(BrokenRule(self.path, line_of(node), "order", message))
 
     def _rules(self, name: str, arguments: list[str], node: Node) -> None:

@@ -31,7 +31,7 @@ try:
     from mcp.server.lowlevel import Server
     from mcp.server.stdio import stdio_server
 except ImportError:
-    print("pypto-build mcp: the MCP SDK is not installed; pip install 'pypto-build[mcp]'", file=sys.stderr)
+    print("pypto-build mcp: the MCP SDK is not installed; run pip install 'pypto-build[mcp]'", file=sys.stderr)
     sys.exit(2)
 
 #: Lines of output in a result; all of them are sent as progress.
@@ -194,7 +194,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve on standard input and output until the client closes them."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words:
-        print(f"pypto-build mcp: takes no arguments, but was given {words[0]!r}", file=sys.stderr)
+        print(f"pypto-build mcp: takes no arguments, so {words[0]!r} is refused; leave it out", file=sys.stderr)
         return 2
     anyio.run(_serve)
     return 0

@@ -26,7 +26,7 @@ try:
     from pygls.lsp.server import LanguageServer
     from pygls.uris import from_fs_path, to_fs_path
 except ImportError:
-    print("pypto-build lsp: pygls is not installed; pip install 'pypto-build[lsp]'", file=sys.stderr)
+    print("pypto-build lsp: pygls is not installed; run pip install 'pypto-build[lsp]'", file=sys.stderr)
     raise SystemExit(2) from None
 
 __all__ = [

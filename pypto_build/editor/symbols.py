@@ -174,14 +174,14 @@ def renamed(live: LiveModule, token: Token, new: str, path: Path | None) -> list
     if value is None or function is None:
         raise RenameError(f"{token.text}: only values (%name) and functions (@name) can be renamed")
     if "#" in value.name or ":" in token.text:
-        raise RenameError(f"{token.text}: one of several results with one name, which cannot be renamed alone")
+        raise RenameError(f"{token.text}: is one of several results that share one name, so it cannot be renamed alone")
     if not (match := _NEW_NAME.match(new)):
         raise RenameError(f"{new}: a name is a letter followed by letters, digits and _ $ . -, or a number")
     name = f"%{match[1]}"
     if name != value.name and any(_uses(node, name) for node in function.every):
-        raise RenameError(f"{name} is in use in @{function.model.name}")
+        raise RenameError(f"the name {name} is already used in @{function.model.name}")
     if name != value.name and any(argument.name == name for argument in function.model.args):
-        raise RenameError(f"{name} is in use in @{function.model.name}")
+        raise RenameError(f"the name {name} is already used in @{function.model.name}")
     return [(span, name) for span in spans_of(live, token)]
 
 
@@ -195,9 +195,11 @@ def _renamed_function(live: LiveModule, token: Token, new: str, path: Path | Non
         raise RenameError(f"{new}: a function's name is a letter followed by letters, digits and _")
     name = f"@{new.removeprefix('@')}"
     if any(f"@{function.model.name}" == name for function in live.functions):
-        raise RenameError(f"there is a function {name} already")
+        raise RenameError(f"a function named {name} already exists")
     if path is not None and kernel_files(path, token.text[1:]):
-        raise RenameError(f"{token.text} is a kernel: its wrapper, the manifest and the orchestration name it too")
+        raise RenameError(
+            f"{token.text} is a kernel, which wrapper, manifest and orchestration also name; it cannot be renamed here"
+        )
     return [(span, name) for span in _symbol_spans(live, token.text)]
 
 

@@ -73,13 +73,13 @@ def whole(lowest: int) -> ValueKind:
 
 TEXT, LIST, SWITCH = ValueKind(), ValueKind(listed=True), ValueKind(bool, "0 or 1")
 PATH = ValueKind(is_path=True)
-NOT_NEGATIVE = ValueKind(float, "a finite number that is 0 or more", 0)
+NOT_NEGATIVE = ValueKind(float, "a finite number of 0 or more", 0)
 SECONDS = ValueKind(float, "a number of seconds above 0", 0.001)
 DEVICE = ValueKind(int, "the number of a device", 0)
 
 
 def is_tolerance(value: object) -> bool:
-    """Return whether outputs can be compared within ``value``: a finite number that is 0 or more."""
+    """Return whether outputs can be compared within ``value``: a finite number of 0 or more."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return 0 <= value <= sys.float_info.max  # also false for NaN

@@ -37,10 +37,10 @@ def _main() -> int:
     try:
         order = msgspec.json.decode(next(lines, b""), type=Order)
     except msgspec.MsgspecError as error:
-        print(f"farm: standard input: is not an order: {error}", file=sys.stderr)
+        print(f"farm: standard input: is not a valid job order: {error}", file=sys.stderr)
         return 2
     if find_spec("distributed") is None:
-        print(f"SCHEDULER={order.scheduler}: needs Dask; pip install 'pypto-build[farm]'", file=sys.stderr)
+        print(f"SCHEDULER={order.scheduler}: needs Dask; run pip install 'pypto-build[farm]'", file=sys.stderr)
         return 2
     batch = uuid.uuid4().hex
     if order.scheduler == LOCAL:

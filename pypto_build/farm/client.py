@@ -152,7 +152,11 @@ def _client(order: Order) -> Iterator[Any]:
             client = stack.enter_context(_in_time(connect, 2 * _CONNECT_S))  # Dask may wait for ever
         except (OSError, ValueError, ImportError) as error:
             reason = _reason(error)
-            raise ArtifactError(f"SCHEDULER={order.scheduler}", f"no cluster answers: {reason}", "start one") from None
+            raise ArtifactError(
+                f"SCHEDULER={order.scheduler}",
+                f"no Dask cluster answers: {reason}",
+                ("start a cluster, or correct the address"),
+            ) from None
         yield client
 
 
@@ -197,7 +201,9 @@ def _usable(client: Any, say: Say) -> list[str]:
             say(f"[farm] {address} is not used: {difference}")
     if not usable:
         reason = f"none of its {len(refused)} workers is like this machine" if refused else "it has no workers"
-        raise ArtifactError("SCHEDULER=", reason, "start workers of the same installation: dask worker ADDRESS")
+        raise ArtifactError(
+            "SCHEDULER=", reason, ("start workers with the same installation as here: dask worker ADDRESS")
+        )
     say(_number(usable) + (f"; dashboard: {client.dashboard_link}" if client.dashboard_link else ""))
     return usable
 
@@ -209,7 +215,7 @@ def _asked(client: Any, what: Callable[[], Any]) -> dict[str, Any]:
         return answers
     except OSError as error:
         reason = f"not all of its workers answer: {_reason(error)}"
-        raise ArtifactError("SCHEDULER=", reason, "end those that hang, and try again") from None
+        raise ArtifactError("SCHEDULER=", reason, "stop the workers that hang, and try again") from None
 
 
 def _in_time(call: Callable[[], Any], seconds: float) -> Any:

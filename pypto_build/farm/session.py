@@ -44,7 +44,7 @@ def refuse_here(arguments: argparse.Namespace, **options: object) -> None:
     """Raise ArtifactError for options that have a meaning on this machine alone, where a farm is named."""
     for name, value in options.items():
         if arguments.scheduler and value:
-            raise ArtifactError(f"{name}={value}", "works on this machine only", "leave out SCHEDULER=")
+            raise ArtifactError(f"{name}={value}", "works on this machine only, not on a farm", "leave out SCHEDULER=")
 
 
 class FarmSession:
@@ -70,7 +70,7 @@ class FarmSession:
                 self.workers = workers
             case _:
                 self.close()
-                raise ArtifactError(f"SCHEDULER={scheduler}", "the farm does not start", "leave it out")
+                raise ArtifactError(f"SCHEDULER={scheduler}", "the farm process does not start", "leave out SCHEDULER=")
 
     def __enter__(self) -> FarmSession:
         return self
@@ -94,7 +94,11 @@ class FarmSession:
             while left:
                 result = self._next()
                 if not isinstance(result, FarmResult):
-                    raise ArtifactError(f"SCHEDULER={self._scheduler}", "the farm ended", "try again")
+                    raise ArtifactError(
+                        f"SCHEDULER={self._scheduler}",
+                        ("the farm process ended before all jobs were done"),
+                        "try again",
+                    )
                 if result.label not in left:
                     continue  # of an earlier call that was closed
                 label = left.pop(result.label)

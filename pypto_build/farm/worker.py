@@ -179,9 +179,9 @@ def _left(scratch: Path, path: Path) -> bytes | None:
 def _write(root: Path, name: str, digest: str, data: bytes) -> None:
     parts = PurePosixPath(name).parts
     if not parts or ".." in parts or name.startswith("/"):
-        raise ValueError(f"{name}: is not a file of an artifact")
+        raise ValueError(f"{name}: is not a path inside the artifact")
     if hashlib.sha256(data).hexdigest() != digest:
-        raise ValueError(f"{name}: arrived damaged")
+        raise ValueError(f"{name}: was damaged in transfer")
     path = root.joinpath(*parts)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)

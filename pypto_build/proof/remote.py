@@ -54,7 +54,7 @@ class Bounds(threading.local):
         """Return the seconds that the next step may take. Raises `TooSlow` where there are none."""
         remaining = self.deadline - time.monotonic()
         if remaining <= 0:
-            raise TooSlow("is too slow")
+            raise TooSlow("the store is too slow")
         return min(STEP_S, remaining)
 
     def count(self, size: int) -> None:
@@ -179,11 +179,11 @@ def open_remote(url: str) -> Remote:
     try:
         parts = urlsplit(url)
     except ValueError:  # whose text may have the password
-        raise RemoteError("is no address; write it as http://HOST[:PORT]/PATH") from None
+        raise RemoteError("is not an address; write it as http://HOST[:PORT]/PATH") from None
     match parts.scheme:
         case "http" | "https":
             if not parts.hostname or not _has_port(parts):
-                raise RemoteError("names no host; write it as http://HOST[:PORT]/PATH")
+                raise RemoteError("contains no host name; write it as http://HOST[:PORT]/PATH")
             return HttpStore(parts)
         case "redis" | "rediss":
             return RedisStore(url)
@@ -234,7 +234,7 @@ class DirectoryStore:
     def _if_reached(self) -> None:
         """Raise an error for a directory that is not mounted; never create it."""
         if not self._directory.is_dir():
-            raise RemoteError("there is no such directory; make it, or mount what it is on")
+            raise RemoteError("there is no such directory; create it, or mount its file system")
 
     def _path(self, name: str) -> Path:
         kind, _, digest = name.partition("/")
@@ -262,12 +262,12 @@ class HttpStore:
     def put(self, name: str, data: bytes) -> None:
         status, _ = self._ask("PUT", name, data)
         if status in _REFUSED:
-            raise RemoteRefusal(f"answers PUT with {status}")
+            raise RemoteRefusal(f"answers a PUT request with status {status}")
         self._expected(status, data)
 
     def _expected(self, status: int, body: bytes) -> bytes:
         if status not in _STORED:
-            raise RemoteError(f"answers with status {status}")
+            raise RemoteError(f"answers the request with status {status}")
         return body
 
     def _ask(
@@ -351,7 +351,7 @@ class RedisStore:
     def get(self, name: str, largest: int, seconds: float = EXCHANGE_S) -> bytes | None:
         value = self._ask("get", name, largest=largest, seconds=seconds)
         if value is not None and not (isinstance(value, bytes) and len(value) <= largest):
-            raise RemoteDamage("answers with something other than a file")
+            raise RemoteDamage("sends an answer that is not a file")
         return value
 
     def has(self, name: str) -> bool:
@@ -383,7 +383,7 @@ def _read(file: BinaryIO, largest: int, deadline: float) -> bytes:
         if len(data) > largest:
             raise RemoteDamage(_TOO_LARGE)
         if time.monotonic() > deadline:
-            raise RemoteError("is too slow")
+            raise RemoteError("the store is too slow")
     return bytes(data)
 
 

@@ -165,7 +165,7 @@ class SharedStore(Store):
         started = time.monotonic()
         try:
             if self._patience <= 0:
-                raise RemoteError("is too slow")
+                raise RemoteError("the store is too slow")
             data = self._opened().get(name, largest, self._patience)
             if data is None:
                 self._earn(0)
@@ -229,7 +229,7 @@ def send(store: Store, remote: Remote) -> int:
         while waiting := _waiting(outbox):
             for path in waiting:
                 if time.monotonic() > until:
-                    raise RemoteError("is too slow")
+                    raise RemoteError("the store is too slow")
                 try:
                     sent += _send_one(store, remote, path)
                 except RemoteRefusal:

@@ -160,8 +160,8 @@ def _require_inputs(needed: list[str], data: Snapshot) -> None:
     if missing:
         raise _golden_error(
             data.root / "in" / f"{missing[0]}.pt",
-            f"input missing for {', '.join(missing)}",
-            f"the directory has {', '.join(data.inputs)}; save it there, or give another snapshot with DATA=",
+            f"the input file is missing for {', '.join(missing)}",
+            f"save it in this directory, which has {', '.join(data.inputs)}; or give other data with DATA=",
         )
 
 
@@ -198,8 +198,8 @@ def _shape_like_an_input(param: Param, data: Snapshot, params: Sequence[Param]) 
         return shapes.pop()
     raise ArtifactError(
         "compiled_meta.json",
-        f"the shape of output '{param.name}' is unknown: it is declared {list(param.shape)}",
-        f"save one of the right shape as {data.root / 'out' / f'{param.name}.pt'}",
+        f"the shape of output '{param.name}' is unknown: it is declared as {list(param.shape)}",
+        f"save a golden of the right shape as {data.root / 'out' / f'{param.name}.pt'}",
     )
 
 
@@ -228,7 +228,9 @@ def _with_golden(tensor: TensorArg, data: Snapshot) -> TensorArg:
     for what, have, want in (("dtype", golden.dtype, tensor.dtype), ("shape", golden.shape, tensor.shape)):
         if have != want:
             message = f"{what} {_text(have)}, but output '{tensor.name}' has {_text(want)}"
-            raise _golden_error(path, message, "save the golden again as the program computes it")
+            raise _golden_error(
+                path, message, ("save the golden again with the dtype and shape that the program computes")
+            )
     return dataclasses.replace(tensor, golden=golden.contiguous())
 
 
@@ -256,8 +258,8 @@ def _seeded_tensor(param: Param, seed: int) -> TensorArg:
     try:
         return TensorArg(param.name, direction, dtype, shape, seeded_bytes(seed, param.name, dtype, shape))
     except (MemoryError, ValueError):  # numpy's limits: bytes, and the number of dimensions
-        message = f"there is not enough memory to make up tensor '{param.name}' of shape {list(shape)}"
-        raise ArtifactError("compiled_meta.json", message, "give data of that shape with DATA=") from None
+        message = f"there is not enough memory to generate tensor '{param.name}' of shape {list(shape)}"
+        raise ArtifactError("compiled_meta.json", message, "give data for it with DATA=") from None
 
 
 def _is_settled(param: Param) -> bool:
@@ -278,9 +280,11 @@ def _require_memory(parameters: Sequence[Param]) -> None:
         if size > limit:
             raise ArtifactError(
                 "compiled_meta.json",
-                f"tensor '{param.name}' is declared {param.dtype}{list(param.shape or ())}, which takes "
-                f"{size >> 30:,} GiB of {limit >> 30:,} GiB of memory",
-                "correct its shape, or compile again",
+                (
+                    f"tensor '{param.name}' is declared {param.dtype}{list(param.shape or ())} and "
+                    f"needs {size >> 30:,} GiB, but only {limit >> 30:,} GiB of memory is available"
+                ),
+                "correct the declared shape, or compile the program again",
             )
 
 
@@ -296,11 +300,11 @@ def _read(path: Path, param: Param) -> PtTensor:
     """Return the tensor in `path`, checked against what the parameter is declared as."""
     tensor = _as_declared(read_pt(path, kind="golden_error"), param.dtype)
     if param.dtype is not None and tensor.dtype != param.dtype:
-        message = f"dtype {tensor.dtype}, but parameter '{param.name}' is {param.dtype}"
-        raise _golden_error(path, message, "save it again in that dtype, or compile the artifact anew")
+        message = f"has dtype {tensor.dtype}, but parameter '{param.name}' is declared {param.dtype}"
+        raise _golden_error(path, message, "save the tensor again in that dtype, or compile the artifact again")
     if not param.fits(tensor.shape):
-        message = f"shape {list(tensor.shape)}, but parameter '{param.name}' is {list(param.shape or ())}"
-        raise _golden_error(path, message, "save it again in that shape, or compile the artifact anew")
+        message = f"has shape {list(tensor.shape)}, but parameter '{param.name}' is declared {list(param.shape or ())}"
+        raise _golden_error(path, message, "save the tensor again in that shape, or compile the artifact again")
     return tensor
 
 
@@ -315,11 +319,11 @@ def _snapshot_scalar(param: Param, data: Snapshot) -> ScalarArg:
     path = data.inputs[param.name]
     tensor = read_pt(path, kind="golden_error")
     if math.prod(tensor.shape) != 1 or len(tensor.shape) > 1:
-        message = f"shape {list(tensor.shape)}, but parameter '{param.name}' is a scalar"
-        raise _golden_error(path, message, "save it as a 0-dim tensor")
+        message = f"has shape {list(tensor.shape)}, but parameter '{param.name}' is a scalar"
+        raise _golden_error(path, message, "save the value as a 0-dim tensor")
     if param.dtype is not None and tensor.dtype != param.dtype:
-        message = f"dtype {tensor.dtype}, but scalar '{param.name}' is {param.dtype}"
-        raise _golden_error(path, message, "save it again in that dtype")
+        message = f"has dtype {tensor.dtype}, but scalar '{param.name}' is declared {param.dtype}"
+        raise _golden_error(path, message, "save the value again in that dtype")
     try:
         value = scalar_value(bytes(tensor.contiguous()), tensor.dtype)
         return ScalarArg(param.name, tensor.dtype, value, scalar_bits(value, tensor.dtype))

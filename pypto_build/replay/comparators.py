@@ -419,7 +419,9 @@ def load_comparator(path: Path, output: str) -> Comparator:
         ok, message = result if isinstance(result, tuple) and len(result) == 2 else (result, "")
         if not (isinstance(ok, (bool, np.bool_)) and isinstance(message, str)):
             text = f"{_FUNCTION} returned {result!r:.60} for '{output}'"
-            raise ArtifactError(from_here(path), text, "return True or False, or that and a message", kind=_KIND)
+            raise ArtifactError(
+                from_here(path), text, ("return True or False, or a pair of that and a message"), kind=_KIND
+            )
         return bool(ok), message
 
     judge.__name__ = from_here(path)
@@ -497,10 +499,14 @@ def parse_comparator(spec: str) -> Comparator:
         positional = [ast.literal_eval(argument) for argument in call.args]
         keywords = {keyword.arg or "**": ast.literal_eval(keyword.value) for keyword in call.keywords}
     except ValueError:
-        raise ArtifactError(option, "its arguments must be literals", f"{call.func.id}{_signature(factory)}") from None
+        raise ArtifactError(
+            option, ("its arguments must be literal numbers or strings"), f"{call.func.id}{_signature(factory)}"
+        ) from None
     for name, value in (*(("", value) for value in positional), *keywords.items()):
         if (isinstance(value, float) or name in ("rtol", "atol")) and value is not None and not is_tolerance(value):
-            raise ArtifactError(option, f"'{value}' is not a finite number of at least 0", "write one, such as 1e-3")
+            raise ArtifactError(
+                option, (f"'{value}' is not a finite number of at least 0"), "write such a number, for example 1e-3"
+            )
     try:
         return factory(*positional, **keywords)
     except TypeError as error:

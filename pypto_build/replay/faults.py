@@ -117,7 +117,7 @@ def describe_death(death: Death, report: Report | None, loading: str = "", binar
     nearest = crash.nearest if crash else None
     if nearest and nearest.nearness == Nearness.MISSING_ARGUMENT:
         arguments = "1 argument" if nearest.size == 1 else f"{nearest.size} arguments"
-        message = "{subject} uses argument " + f"{nearest.distance}{_escape(at)}, and its task was given {arguments}"
+        message = "{subject} uses argument " + f"{nearest.distance}{_escape(at)}, but its task was given {arguments}"
         return _error("missing_argument", message, culprit, _MISSING_HINT, detail)
     address = f", {_escape(str(nearest))}" if nearest and str(nearest) else ""
     address = f" at address 0x{crash.address:x}{address}" if crash and name in ("SIGSEGV", "SIGBUS") else ""
@@ -169,7 +169,7 @@ def _exception_text(crash: Crash) -> str:
 
 
 def _escaped(text: str, at: str, culprit: Culprit, detail: list[str]) -> ErrorInfo:
-    message = "{subject} let an exception escape" + _escape(f"{at}: {text}")
+    message = "{subject} throws an exception that nothing catches" + _escape(f"{at}: {text}")
     return _error("exception", message, culprit, "catch it in the kernel, or take its cause out", detail)
 
 

@@ -247,5 +247,5 @@ def read_kept(path: Path) -> Flight:
     """Return the events in `path`. Raises `ArtifactError` if the file is missing or invalid."""
     flight = read_record(path, Flight, "holds no events", "replay again", schema=SCHEMA)
     if flight.fault and not is_known(flight.fault):
-        raise ArtifactError(path, f"fault: kind {flight.fault.kind} is unknown", "replay again")
+        raise ArtifactError(path, f"the recorded fault has the unknown kind {flight.fault.kind}", "replay again")
     return flight

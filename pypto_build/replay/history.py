@@ -117,13 +117,13 @@ class History:
     def _opened(self) -> Iterator[sqlite3.Connection]:
         try:
             if self.path.exists() and not self.path.is_file():
-                raise sqlite3.DatabaseError("it is not a regular file")
+                raise sqlite3.DatabaseError("the path is not a regular file")
             self.path.parent.mkdir(parents=True, exist_ok=True)
             database = sqlite3.connect(self.path, timeout=_WAIT_S)
             try:
                 version = database.execute("pragma user_version").fetchone()[0]
                 if version not in (0, _SCHEMA):
-                    raise sqlite3.DatabaseError(f"it was written by another version ({version})")
+                    raise sqlite3.DatabaseError(f"the file was written by another version ({version})")
                 if not version:
                     database.executescript(_TABLES)
                     database.execute(f"pragma user_version = {_SCHEMA}")
@@ -132,7 +132,9 @@ class History:
             finally:
                 database.close()
         except (sqlite3.Error, OSError, OverflowError, ValueError, msgspec.MsgspecError) as error:
-            raise ArtifactError(self.path, f"is not a history of runs: {error}", "a new one is started") from None
+            raise ArtifactError(
+                self.path, (f"is not a valid history of runs: {error}"), "a new history is started"
+            ) from None
 
 
 # Bounds of a time or duration: a damaged file may hold any number.

@@ -36,7 +36,7 @@ def read_executed(path: Path) -> ExecutedRecord:
     """Return what a run recorded. Raises a usage error for another file."""
     record = read_record(path, ExecutedRecord, "is no record of operands", _AGAIN)
     if any(one.site >= len(record.sites) or len(one.numbers) % 8 for one in record.executed):
-        raise ArtifactError(path, "has operands of an instruction that is not there", _AGAIN)
+        raise ArtifactError(path, "has operands of an instruction that the file does not define", _AGAIN)
     return record
 
 

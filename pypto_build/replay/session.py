@@ -432,13 +432,13 @@ def _name_kernels(interface: Interface, records: Path) -> None:
 def require_platform(request: Request) -> None:
     """Raise a usage error for a platform that the embedded runtime does not support."""
     if request.runtime not in _RUNTIMES:
-        raise ArtifactError(f"--runtime {request.runtime}", "unknown runtime", f"one of {', '.join(_RUNTIMES)}")
+        raise ArtifactError(f"--runtime {request.runtime}", "unknown runtime", f"use one of {', '.join(_RUNTIMES)}")
     if request.platform not in PLATFORMS:
-        raise ArtifactError(f"--platform {request.platform}", "unknown platform", f"one of {', '.join(PLATFORMS)}")
+        raise ArtifactError(f"--platform {request.platform}", "unknown platform", f"use one of {', '.join(PLATFORMS)}")
     if not PLATFORMS[request.platform].simulated:
         raise ArtifactError(
             f"--platform {request.platform}",
-            "is hardware, which the embedded runtime does not drive",
+            "is a device, but the embedded runtime only simulates",
             f"replay with {request.platform}sim",
         )
 
@@ -453,7 +453,9 @@ def _comparators(specs: Mapping[str, str | Comparator], binding: Binding) -> dic
     for name, spec in specs.items():
         if name not in (*outputs, ALL_OUTPUTS):
             raise ArtifactError(
-                f"--comparator {name}={spec}", f"'{name}' is not an output", f"the outputs are {', '.join(outputs)}"
+                f"--comparator {name}={spec}",
+                (f"'{name}' is not an output of the program"),
+                f"the outputs are {', '.join(outputs)}",
             )
     rules = dict.fromkeys(outputs, specs[ALL_OUTPUTS]) if ALL_OUTPUTS in specs else {}
     rules |= {name: spec for name, spec in specs.items() if name != ALL_OUTPUTS}

@@ -38,7 +38,7 @@ def _number(path: Path, name: str, literals: dict[str, Any]) -> float:
     if value is None:
         return DEFAULT_TOLERANCE
     if not is_tolerance(value):
-        way_out = f"write a finite number that is 0 or more, or give {name}="
+        way_out = f"write a finite number of 0 or more, or give {name}="
         raise ArtifactError(path, f"{name} = {shown(value)} is not a tolerance", way_out, kind="golden_error")
     return float(value)
 

@@ -453,8 +453,8 @@ class Worker:
     def _death(self) -> RunFault:
         """Return the fault for the death of the child, or of its guard process."""
         if self._status is None:
-            message = "the process that watches over the run was ended"
-            hint = "a kernel or the orchestration kills processes that are not its own, or something outside does"
+            message = "the process that supervises the run was killed"
+            hint = "check whether a kernel, the orchestration or another program kills processes"
             return RunFault("runtime_error", ErrorInfo("crash", message, hint=hint))
         if os.WIFEXITED(self._status) and os.WEXITSTATUS(self._status) == FAULT_TOLD and (fault := self._late_fault()):
             return fault

@@ -49,7 +49,7 @@ def main() -> int:
     if words == ["shutdown"]:
         from pypto_build.client.start import end_servers
 
-        print(f"pypto-build: {end_servers()} resident process(es) ended")
+        print(f"pypto-build: ended {end_servers()} background process(es)")
         return 0
     if alone:
         words.remove("--no-server")

@@ -91,7 +91,7 @@ def _declare_checks(env: Environment, values: Mapping[str, Any]) -> None:
             continue
         if check not in _INSTRUMENTS:
             raise RuleError(
-                f"ReplayTest: checks: there is no check '{check!r}'; use some of {', '.join((_RULES, *_INSTRUMENTS))}"
+                f"ReplayTest: checks: there is no check {check!r}; use some of {', '.join((_RULES, *_INSTRUMENTS))}"
             )
         from pypto_build.rules.instrument_test import declare_instrument_test
 
@@ -210,7 +210,9 @@ def _tolerances(values: Mapping[str, Any]) -> dict[str, float]:
     tolerances = {key: values[key.lower()] for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
     for key, value in tolerances.items():
         if not is_tolerance(value):
-            raise RuleError(f"ReplayTest: {key.lower()}={value!r} is not a tolerance; write a finite number, 0 or more")
+            raise RuleError(
+                (f"ReplayTest: {key.lower()}={value!r} is not a tolerance; write a finite number of 0 or more")
+            )
     return {key: float(value) for key, value in tolerances.items()}
 
 

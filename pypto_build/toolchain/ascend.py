@@ -59,15 +59,16 @@ def find_toolkit(platform: Platform, environment: Mapping[str, str]) -> AscendTo
     home = environment.get(VARIABLE)
     if not home:
         raise ToolchainError(
-            f"PLATFORM={platform.name}: {VARIABLE} is not set; set it to the toolkit's directory, {way_out}"
+            f"PLATFORM={platform.name}: the variable {VARIABLE} is not set; set it to the toolkit's "
+            f"directory, {way_out}"
         )
     toolkit = AscendToolkit(*(Path(home, program) for program in _PROGRAMS))
     for program in toolkit:
         if not program.is_file():
             has = program.relative_to(home)
             raise ToolchainError(
-                f"PLATFORM={platform.name}: {program} does not exist; "
-                f"point {VARIABLE} at a toolkit that has {has}, {way_out}"
+                f"PLATFORM={platform.name}: {program} does not exist; set {VARIABLE} to a toolkit "
+                f"that has {has}, {way_out}"
             )
     return toolkit
 

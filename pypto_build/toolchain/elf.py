@@ -58,7 +58,7 @@ class Elf:
             self.machine: int = header[2]
             self.sections = self._sections(offset=header[6], count=header[12], names=header[13])
         except (struct.error, IndexError, ValueError, OverflowError):
-            raise ElfError("is cut short") from None
+            raise ElfError("is truncated") from None
 
     def _sections(self, offset: int, count: int, names: int) -> tuple[Section, ...]:
         rows = [_SECTION.unpack_from(self._data, offset + index * _SECTION.size) for index in range(count)]
@@ -71,10 +71,10 @@ class Elf:
     def content(self, section: Section) -> bytes:
         """Return the bytes of a section."""
         if section.kind == _NOBITS:
-            raise ElfError(f"has no bytes for {section.name}")
+            raise ElfError(f"has no content for the section {section.name}")
         data = self._data[section.offset : section.offset + section.size]
         if len(data) != section.size:
-            raise ElfError("is cut short")
+            raise ElfError("is truncated")
         return data
 
     @cached_property
@@ -83,14 +83,14 @@ class Elf:
         symbols: list[Symbol] = []
         tables = [table for table in self.sections if table.kind in (_SYMTAB, _DYNSYM)]
         if sum(table.size for table in tables) > len(self._data):
-            raise ElfError("has tables of symbols that overlap")
+            raise ElfError("has symbol tables that overlap")
         try:
             for table in tables:
                 strings = self.sections[table.link].offset
                 rows = _SYMBOL.iter_unpack(self.content(table))
                 symbols += [Symbol(self._string(strings + row[0]), row[4], row[3]) for row in rows]
         except (struct.error, IndexError, ValueError, OverflowError):
-            raise ElfError("has a damaged table of symbols") from None
+            raise ElfError("has a damaged symbol table") from None
         return tuple(symbols)
 
     @cached_property
@@ -115,15 +115,15 @@ def extract_text(elf: Elf, entry: str = "kernel_entry") -> bytes:
         raise ElfError("has no code (.text is missing or empty)")
     others = sorted(section.name for section in elf.sections if section.name.startswith(".text."))
     if others:
-        raise ElfError(f"has code outside .text ({', '.join(others)}), which the device would not get")
+        raise ElfError(f"has code outside of .text ({', '.join(others)}), which would not be loaded onto the device")
     relocated = sorted(section.name for section in elf.sections if section.name.startswith((".rela.text", ".rel.text")))
     if relocated:
-        raise ElfError(f"has relocations ({', '.join(relocated)}), which the device does not apply")
+        raise ElfError(f"has relocations ({', '.join(relocated)}), which the device loader does not apply")
     index = elf.sections.index(texts[0])
     starts = [symbol for symbol in elf.symbols if symbol.name == entry and symbol.section == index]
     if not starts:
         raise ElfError(f"does not define {entry} in .text")
     start = starts[0].value - texts[0].address
     if start:
-        raise ElfError(f"has {entry} at offset {start} of .text, while the device starts at offset 0")
+        raise ElfError(f"has {entry} at offset {start} of .text, but the device starts at offset 0")
     return elf.content(texts[0])

@@ -185,7 +185,7 @@ def _probe(path: str) -> HostCompiler:
     family = "clang++" if "clang" in line.lower() else "g++"
     number = re.search(r"(\d+)\.\d+", line.rsplit(")", 1)[-1]) or re.search(r"(\d+)\.\d+", line)
     if number is None:
-        raise ToolchainError(f"{path} --version does not answer like a C++ compiler; name one with CXX=")
+        raise ToolchainError(f"{path} --version: the output is not that of a C++ compiler; name a compiler with CXX=")
     major = int(number.group(1))
     if major < _OLDEST[family]:
         version = f"{path} is {family} {major}"
@@ -204,7 +204,7 @@ def native_target(compiler: str, flag: str) -> str:
     try:
         run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=TIME_LIMIT_S)
     except (OSError, subprocess.SubprocessError) as error:
-        raise ToolchainError(f"{flag}: {compiler} does not tell what that is here ({error}); name an ARCH=") from None
+        raise ToolchainError(f"{flag}: {compiler} does not report its processor ({error}); set ARCH=") from None
     words = [word for word in run.stderr.split() if "/" not in word and "native" not in word]
     return hashlib.sha256(" ".join(words).encode()).hexdigest()
 

@@ -49,7 +49,10 @@ def read_pins(path: Path = PINS_FILE) -> dict[str, Pin]:
         text = read_text(path)
         # A key of many parts takes the parser the square of their number.
         if (longest := max(map(len, text.splitlines()), default=0)) > _LONGEST_LINE:
-            raise ToolchainError(f"{path}: has a line of {longest} characters; no revision or address needs that")
+            raise ToolchainError(
+                f"{path}: has a line of {longest} characters, which is too long for a revision or "
+                "address; correct the file"
+            )
         return msgspec.toml.decode(text, type=dict[str, Pin])
     except OSError as error:
         raise ToolchainError(f"{path}: cannot be read: {error.strerror}") from None
@@ -86,7 +89,7 @@ class Repository:
         run = self._run("fetch", "--quiet", "--no-auto-gc", source, *references)
         if run.returncode:
             way_out = f"name a clone or an address of {self.project}"
-            raise ToolchainError(f"{source}: cannot be fetched: {git.reason(run)}; {way_out}")
+            raise ToolchainError(f"{source}: the clone cannot be fetched: {git.reason(run)}; {way_out}")
 
     def commit(self, revision: str) -> str | None:
         """The full name of a commit that is here already, None if it is not; a branch is one of the pinned address."""
@@ -117,7 +120,10 @@ class Repository:
                 self._git("worktree", "prune")
                 self._git("worktree", "add", "--force", "--detach", "--quiet", str(directory), commit)
             elif git.changed_files(directory):
-                raise ToolchainError(f"{directory}: was changed by hand; remove the directory, it is made again")
+                raise ToolchainError(
+                    f"{directory}: has files that were changed by hand; remove the directory, and it is "
+                    "checked out again"
+                )
         return directory
 
     def _git(self, *words: str) -> str:
@@ -146,7 +152,9 @@ def resolve(project: str, chosen: str, cache: Path | None = None, option: str = 
     if (os.sep in chosen and "@" not in chosen) or chosen in (".", "..") or Path(chosen).is_dir():
         path = Path(os.path.abspath(Path(chosen).expanduser()))
         if not path.is_dir():
-            raise ToolchainError(f"{option}={chosen}: no such directory; name a checkout or a revision")
+            raise ToolchainError(
+                f"{option}={chosen}: no such directory; name the directory of a checkout, or a revision"
+            )
         return path
     repository = Repository(project, cache)
     return repository.checkout(find_commit(repository, chosen))
@@ -158,7 +166,9 @@ def find_commit(repository: Repository, chosen: str) -> str:
     clone, _, revision = chosen.rpartition("@")
     if clone:
         if not Path(clone).expanduser().is_dir():
-            raise ToolchainError(f"{option}={chosen}: {clone} is not a directory; name a clone before the '@'")
+            raise ToolchainError(
+                f"{option}={chosen}: {clone} is not a directory; before the '@', name the directory of a clone"
+            )
         repository.fetch(str(Path(clone).expanduser().resolve()))
         # The clone's own meaning of that name: its branches are not ours.
         revision = git.find_commit("-C", str(Path(clone).expanduser()), revision=revision) or revision

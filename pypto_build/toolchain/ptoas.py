@@ -50,7 +50,8 @@ def find_ptoas(chosen: str, environment: Mapping[str, str]) -> Ptoas | None:
         path = shutil.which(chosen)
         if path is None:
             raise ToolchainError(
-                f"PTOAS={chosen}: no such program; name ptoas itself, or PTOAS={OWN} for the one built in"
+                f"PTOAS={chosen}: no such program; name the ptoas executable, or use PTOAS={OWN} "
+                "for the built-in assembler"
             )
         return _probe(path)
     if root := environment.get("PTOAS_ROOT"):
@@ -58,7 +59,10 @@ def find_ptoas(chosen: str, environment: Mapping[str, str]) -> Ptoas | None:
             if os.access(candidate := Path(root, name), os.X_OK) and candidate.is_file():
                 return _probe(str(candidate))
         names = ", ".join(_BELOW_ROOT)
-        raise ToolchainError(f"PTOAS_ROOT={root}: has none of {names}; correct it, or PTOAS={OWN} for the one built in")
+        raise ToolchainError(
+            f"PTOAS_ROOT={root}: contains none of {names}; correct the path, or use PTOAS={OWN} for the "
+            "built-in assembler"
+        )
     path = shutil.which("ptoas", path=environment.get("PATH"))
     return _probe(path) if path else None
 

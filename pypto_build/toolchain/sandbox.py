@@ -100,7 +100,7 @@ def _filter_file() -> Path:
     """Return the file with the filter of system calls. Raises `ToolchainError` where there can be none."""
     data = call_filter()
     if not data:
-        raise ToolchainError(f"the system calls of {os.uname().machine} are not known")
+        raise ToolchainError(f"the system calls of the processor {os.uname().machine} are not known to the sandbox")
     file = cache_dir() / "sandbox" / f"{hashlib.sha256(data).hexdigest()[:16]}.bpf"
     try:
         if not file.is_file() or read_bytes(file) != data:

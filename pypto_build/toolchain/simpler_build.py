@@ -41,11 +41,13 @@ def build(source: Path, python: str) -> None:
     """Configure and build. Raises `ToolchainError` for a missing program or a command that failed."""
     nanobind = subprocess.run(python_code(python, _NANOBIND), capture_output=True, text=True, check=False)
     if nanobind.returncode:
-        raise ToolchainError(f"{python}: has no package nanobind, which simpler is built with; pip install nanobind")
+        raise ToolchainError(
+            f"{python}: the package nanobind is missing, which is needed to build simpler; run pip install nanobind"
+        )
     path = os.pathsep.join([str(Path(python).parent), os.environ.get("PATH", os.defpath)])
     cmake, ninja = (shutil.which(name, path=path) for name in ("cmake", "ninja"))
     if cmake is None:
-        raise ToolchainError("cmake: not found on PATH; simpler is built with it")
+        raise ToolchainError("cmake: not found on PATH; install it to build simpler")
     build_dir = source / "build" / "pypto-build"
     words = [cmake, "-S", str(source), "-B", str(build_dir), *(["-G", "Ninja"] if ninja else [])]
     words += [

@@ -84,7 +84,8 @@ def find_home(chosen: str, isa: str, environment: Mapping[str, str] = os.environ
     root = _root(facts, f"{variable}={chosen}" if chosen else "RUNTIME=simpler", python)
     if paths and root.resolve() != checkout.resolve():
         raise ToolchainError(
-            f"{variable}={chosen}: {python} imports {root} instead; name another with {PYTHON_VARIABLE}"
+            f"{variable}={chosen}: {python} imports simpler from {root} instead; name another "
+            f"interpreter with {PYTHON_VARIABLE}"
         )
     return SimplerHome(open_tree(root, isa_dir), python, paths)
 
@@ -103,7 +104,8 @@ def _give_isa(checkout: Path, isa: Path | None) -> None:
     if isa is None:
         named = f"PATH@{revision}" if revision else "PATH"
         raise ToolchainError(
-            f"{checkout}: its pto-isa is not in the cache; name it with PTO_ISA={named}, or scons fetch"
+            f"{checkout}: the pto-isa that it needs is not in the cache; name a clone with PTO_ISA={named}, "
+            "or run 'scons fetch'"
         )
     link.parent.mkdir(exist_ok=True)
     link.unlink(missing_ok=True)
@@ -159,7 +161,7 @@ def _demand_interface(package_dir: Path, what: str, python: str) -> None:
     """Check that the package works without its extension module, in Python alone. Raises `ToolchainError`."""
     source = package_dir / "task_interface.py"
     if not source.is_file():
-        raise ToolchainError(f"{what}: {package_dir} has no task_interface; install simpler into {python}")
+        raise ToolchainError(f"{what}: {package_dir} has no task_interface.py; install simpler into {python}")
     if re.search(r"^\s*(from|import) _task_interface\b", read_source(source), re.MULTILINE):
         built = f"is not built for {python}, which finds no module _task_interface"
         raise ToolchainError(

@@ -36,7 +36,7 @@ class SimplerTree:
             {path.name for directory in places if directory.is_dir() for path in directory.iterdir() if path.is_dir()}
         )
         listed = ", ".join(present) or "none"
-        raise ToolchainError(f"{places[0] / runtime}: no such runtime in this simpler; it has {listed}")
+        raise ToolchainError(f"{places[0] / runtime}: this simpler has no such runtime; it has {listed}")
 
     def runtime_includes(self, platform: Platform, runtime: str) -> list[Path]:
         """Return the include directories of ``runtime`` itself, which its kernels and orchestrations share."""
@@ -88,14 +88,16 @@ def open_tree(root: Path, isa: Path | None = None) -> SimplerTree:
         ToolchainError: one of the two is not what it should be.
     """
     if not (root / "src" / "common").is_dir() and not (root / "src" / "runtime").is_dir():
-        raise ToolchainError(f"{root}: has no src/common, so it is not a checkout of simpler; correct SIMPLER=")
+        raise ToolchainError(f"{root}: is not a checkout of simpler, because src/common is missing; correct SIMPLER=")
     isa_root = isa or root / "build" / "pto-isa"
     if not (isa_root / "include" / "pto").is_dir():
         if isa is None:
             raise ToolchainError(
-                f"{isa_root}: simpler has no pto-isa there; name a checkout or a revision with PTO_ISA="
+                f"{isa_root}: simpler's pto-isa is missing there; name a checkout or a revision with PTO_ISA="
             )
-        raise ToolchainError(f"{isa_root}: has no include/pto, so it is not a checkout of pto-isa; correct PTO_ISA=")
+        raise ToolchainError(
+            f"{isa_root}: is not a checkout of pto-isa, because include/pto is missing; correct PTO_ISA="
+        )
     return SimplerTree(root, isa_root)
 
 

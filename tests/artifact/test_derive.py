@@ -276,8 +276,8 @@ def test_func_id_without_kernel(tmp_path: Path, submit: str) -> None:
     with pytest.raises(ArtifactError) as caught:
         derived(tmp_path, entry(f"    CoreTaskArgs p;\n    {submit}"))
     assert str(caught.value) == (
-        f"{tmp_path}/orchestration/scaled_mm.cpp:7: submits func_id 7, which no kernel has; "
-        "the manifest's func_ids are 0, 1"
+        f"{tmp_path}/orchestration/scaled_mm.cpp:7: submits func_id 7, but no kernel in the manifest has this func_id; "
+        "use one of the manifest's func_ids: 0, 1"
     )
 
 
@@ -290,8 +290,8 @@ def test_missing_entry(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError) as caught:
         derived(tmp_path, "void other(const ChipTaskArgs& a) {}\n")
     assert str(caught.value) == (
-        f"{tmp_path}/orchestration/scaled_mm.cpp: does not define aicpu_orchestration_entry; "
-        "correct ORCHESTRATION.function_name or ORCHESTRATION.source"
+        f"{tmp_path}/orchestration/scaled_mm.cpp: does not define the function 'aicpu_orchestration_entry'; "
+        "correct ORCHESTRATION.function_name or ORCHESTRATION.source in the manifest"
     )
 
 

@@ -116,7 +116,7 @@ def test_the_list_is_capped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "there are: _jit_05, _jit_00, _jit_01, _jit_02, _jit_03, _jit_04, "
         "_jit_06, _jit_07, _jit_08, _jit_09 and 2 more"
     )
-    assert complaint("*_1*", "out", None) == "JIT=*_1*: matches 2 artifacts; pick one of _jit_10, _jit_11"
+    assert complaint("*_1*", "out", None) == "JIT=*_1*: matches 2 artifacts; name one of _jit_10, _jit_11"
 
 
 def test_nothing_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,10 +131,10 @@ def test_nothing_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ambiguous_glob(workspace: Path) -> None:
     assert complaint("_jit_a*") == (
-        "JIT=_jit_a*: matches 2 artifacts; pick one of _jit_a_20260818_235959, _jit_a_20260819_000000"
+        "JIT=_jit_a*: matches 2 artifacts; name one of _jit_a_20260818_235959, _jit_a_20260819_000000"
     )
     assert complaint("*/_jit_a*") == (
-        "JIT=*/_jit_a*: matches 3 artifacts; pick one of build_output/_jit_a_20260818_235959, "
+        "JIT=*/_jit_a*: matches 3 artifacts; name one of build_output/_jit_a_20260818_235959, "
         "build_output/_jit_a_20260819_000000, examples/_jit_a"
     )
 

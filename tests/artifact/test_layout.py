@@ -56,7 +56,7 @@ def test_distributed(tmp_path: Path) -> None:
     make_artifact(tmp_path / "next_levels" / "chip")
     assert complaint(tmp_path) == (
         f"{tmp_path}: distributed: several chips, driven by orchestration/host_orch.py, and this looks at one; "
-        "name one of its chip programs: next_levels/chip"
+        "name one of the chip programs in it: next_levels/chip"
     )
     with pytest.raises(ArtifactError, match="distributed: several chips"):
         load_artifacts(tmp_path)

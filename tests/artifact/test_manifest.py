@@ -174,7 +174,8 @@ def test_callable(tmp_path: Path) -> None:
 def test_nothing_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert complaint(tmp_path, MANIFEST + '__import__("os").mkdir("victim")\n') == (
-        f"M:9: statement \"__import__('os').mkdir('victim')\" is not read; {ALLOWED}"
+        f"M:9: statement \"__import__('os').mkdir('victim')\" is not allowed here: the manifest is "
+        f"read without executing it; {ALLOWED}"
     )
     assert not (tmp_path / "victim").exists()
 
@@ -182,34 +183,55 @@ def test_nothing_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("statement", "what"),
     [
-        ("import subprocess", "import of 'subprocess' is not read"),
-        ("from os import system", "import of 'os.system' is not read"),
-        ("from . import settings", "import of '.settings' is not read"),
-        ("for k in KERNELS: pass", "statement 'for k in KERNELS: pass' is not read"),
-        ("def f(): return 1", "statement 'def f(): return 1' is not read"),
-        ("import sys; sys.path.append('x')", "import of 'sys' is not read"),
-        ("KERNELS.append({})", "statement 'KERNELS.append({})' is not read"),
-        ("KERNELS[0]['name'] = 'x'", "assignment to \"KERNELS[0]['name']\" is not read"),
-        ("X = [k for k in KERNELS]", "'[k for k in KERNELS]' is not read"),
-        ("X = lambda: 1", "'lambda: 1' is not read"),
+        ("import subprocess", "import of 'subprocess' is not allowed here: the manifest is read without executing it"),
+        (
+            "from os import system",
+            ("import of 'os.system' is not allowed here: the manifest is read without executing it"),
+        ),
+        (
+            "from . import settings",
+            ("import of '.settings' is not allowed here: the manifest is read without executing it"),
+        ),
+        (
+            "for k in KERNELS: pass",
+            ("statement 'for k in KERNELS: pass' is not allowed here: the manifest is read without executing it"),
+        ),
+        (
+            "def f(): return 1",
+            ("statement 'def f(): return 1' is not allowed here: the manifest is read without executing it"),
+        ),
+        (
+            "import sys; sys.path.append('x')",
+            ("import of 'sys' is not allowed here: the manifest is read without executing it"),
+        ),
+        (
+            "KERNELS.append({})",
+            ("statement 'KERNELS.append({})' is not allowed here: the manifest is read without executing it"),
+        ),
+        (
+            "KERNELS[0]['name'] = 'x'",
+            ("assignment to \"KERNELS[0]['name']\" is not allowed here: assign to a plain name"),
+        ),
+        ("X = [k for k in KERNELS]", "'[k for k in KERNELS]' is not supported in a manifest"),
+        ("X = lambda: 1", "'lambda: 1' is not supported in a manifest"),
         ("X = open('/etc/passwd')", "name 'open' is not defined"),
         ("X = os.environ", "name 'os' is not defined"),
-        ("X = Path(__file__).read_text()", "'Path(__file__).read_text()' is not read"),
-        ("X = Path.home()", "'Path.home()' is not read"),
-        ("X = Path", "'Path' is not a value"),
-        ("X = str(1, 2)", "'str(1, 2)' is not read"),
-        ("X = str(object=1)", "'str(object=1)' is not read"),
-        ("X = 1 << 90", "'1 << 90' is not read"),
-        ("X = {} * 3", "'{} * 3' is not read"),
-        ("X = 'x' * 3", "\"'x' * 3\" is not read"),
-        ("X = 3 / 2", "'3 / 2' is not read"),
-        ("X = 3 // 0", "'3 // 0' has no value"),
-        ("X = 4294967296 * 4294967296", "a number of 65 bits is not read"),
-        ("X = [1] * 65537", "'[1] * 65537' is too long to be read"),
-        ("X = KERNELS[9]", "'KERNELS[9]' is not read"),
+        ("X = Path(__file__).read_text()", "'Path(__file__).read_text()' is not supported in a manifest"),
+        ("X = Path.home()", "'Path.home()' is not supported in a manifest"),
+        ("X = Path", "'Path' is not allowed as a value here: use literals and names"),
+        ("X = str(1, 2)", "'str(1, 2)' is not supported in a manifest"),
+        ("X = str(object=1)", "'str(object=1)' is not supported in a manifest"),
+        ("X = 1 << 90", "'1 << 90' is not supported in a manifest"),
+        ("X = {} * 3", "'{} * 3' is not supported in a manifest"),
+        ("X = 'x' * 3", "\"'x' * 3\" is not supported in a manifest"),
+        ("X = 3 / 2", "'3 / 2' is not supported in a manifest"),
+        ("X = 3 // 0", "'3 // 0' cannot be evaluated"),
+        ("X = 4294967296 * 4294967296", "a number of 65 bits is too large to be evaluated"),
+        ("X = [1] * 65537", "'[1] * 65537' is too long to be evaluated"),
+        ("X = KERNELS[9]", "'KERNELS[9]' is not supported in a manifest"),
         ("X = {1: 2}", "dict key '1' is not a string"),
         ("X = {**_ROOT_DIR}", "'_ROOT_DIR' is not a dict"),
-        ("X = f'{_ROOT_DIR:>99}'", "\"f'{_ROOT_DIR:>99}'\" is not read"),
+        ("X = f'{_ROOT_DIR:>99}'", "\"f'{_ROOT_DIR:>99}'\" is not supported in a manifest"),
     ],
 )
 def test_other_code_is_refused(tmp_path: Path, statement: str, what: str) -> None:
@@ -225,12 +247,12 @@ def test_arithmetic(tmp_path: Path) -> None:
 def test_endless_growth_is_refused(tmp_path: Path, doubled: str) -> None:
     start = "[1]" if "[" in doubled or "*" in doubled else "'x'"
     text = f"A = {start}\n" + f"A = {doubled}\n" * 60 + MANIFEST
-    assert " is too long to be read; a manifest may hold " in complaint(tmp_path, text)
+    assert " is too long to be evaluated; a manifest may hold " in complaint(tmp_path, text)
 
 
 def test_syntax_error(tmp_path: Path) -> None:
     assert complaint(tmp_path, MANIFEST + "X = (1,\nY = 2\n") == (
-        "M:9: syntax error: '(' was never closed; compile again or correct the line"
+        "M:9: syntax error: '(' was never closed; correct the line, or compile again"
     )
 
 
@@ -239,7 +261,7 @@ def test_syntax_error(tmp_path: Path) -> None:
     [
         ("X = 'a\0b'\n", r"M(:1)?: (not Python source|syntax error): source code string cannot contain null bytes; .*"),
         (f"X = {'[' * 5000}{']' * 5000}\n", r"M(:1)?: .*(too many nested parentheses|nested too deeply).*"),
-        (f"X = {'+'.join(['1'] * 20000)}\n", r"M(:1)?: .*(not Python source|nested too deeply|is not read).*"),
+        (f"X = {'+'.join(['1'] * 20000)}\n", r"M(:1)?: .*(not Python source|nested too deeply|not supported).*"),
     ],
 )
 def test_monstrous_source(tmp_path: Path, text: str, message: str) -> None:
@@ -251,7 +273,7 @@ def test_not_text(tmp_path: Path) -> None:
     write(tmp_path / "kernel_config.py", b"\xff\xfe\x00")
     with pytest.raises(ArtifactError) as caught:
         load_artifact(tmp_path)
-    assert str(caught.value) == f"{tmp_path}/kernel_config.py: cannot be read: not UTF-8 text (line 1); {_AGAIN}"
+    assert str(caught.value) == f"{tmp_path}/kernel_config.py: cannot be read: it is not UTF-8 text (line 1); {_AGAIN}"
 
 
 @pytest.mark.parametrize(
@@ -270,7 +292,7 @@ def test_not_text(tmp_path: Path) -> None:
         ),
         (
             MANIFEST + 'RUNTIME_CONFIG = {"aicpu_thread_num": "4"}\n',
-            f"M:9: RUNTIME_CONFIG.aicpu_thread_num: '4' is not a number from 0 up; {_AGAIN}",
+            f"M:9: RUNTIME_CONFIG.aicpu_thread_num: '4' is not a number of 0 or more; {_AGAIN}",
         ),
         (MANIFEST + 'RUNTIME_CONFIG = {"runtime": 1}\n', f"M:9: RUNTIME_CONFIG.runtime: 1 is not a name; {_AGAIN}"),
         (
@@ -284,7 +306,7 @@ def test_not_text(tmp_path: Path) -> None:
         ),
         (
             MANIFEST.replace('"scaled_mm.cpp"', '"gone.cpp"'),
-            "M:4: ORCHESTRATION.source: file 'orchestration/gone.cpp' is missing; restore it or compile again",
+            "M:4: ORCHESTRATION.source: file 'orchestration/gone.cpp' is missing; restore the file or compile again",
         ),
     ],
 )
@@ -298,25 +320,25 @@ def test_faults_of_the_manifest(tmp_path: Path, text: str, message: str) -> None
         (f'"core_type": "aiv", {SCALE_SOURCE}', f"M:6: KERNELS[0].func_id is missing; {_AGAIN}"),
         (
             f'"func_id": -1, "core_type": "aiv", {SCALE_SOURCE}',
-            f"M:6: KERNELS[0].func_id: -1 is not a number from 0 up; {_AGAIN}",
+            f"M:6: KERNELS[0].func_id: -1 is not a number of 0 or more; {_AGAIN}",
         ),
         (
             f'"func_id": "0", "core_type": "aiv", {SCALE_SOURCE}',
-            f"M:6: KERNELS[0].func_id: '0' is not a number from 0 up; {_AGAIN}",
+            f"M:6: KERNELS[0].func_id: '0' is not a number of 0 or more; {_AGAIN}",
         ),
         (f'"func_id": 0, {SCALE_SOURCE}', f"M:6: KERNELS[0].core_type is missing; {_AGAIN}"),
         (
             f'"func_id": 0, "core_type": "gpu", {SCALE_SOURCE}',
-            "M:6: KERNELS[0].core_type: unknown core type 'gpu'; one of aic, aiv",
+            "M:6: KERNELS[0].core_type: unknown core type 'gpu'; use one of aic, aiv",
         ),
         (SCALE, f"M:6: KERNELS[0].source is missing; {_AGAIN}"),
         (
             f'{SCALE}, "source": 7',
-            "M:6: KERNELS[0].source: 7 is not a path; give the path of a file of the artifact",
+            "M:6: KERNELS[0].source: 7 is not a path; give the path of a file in the artifact",
         ),
         (
             f'{SCALE}, "source": str(_ROOT_DIR / "kernels" / "aiv" / "gone.cpp")',
-            "M:6: KERNELS[0].source: file 'kernels/aiv/gone.cpp' is missing; restore it or compile again",
+            "M:6: KERNELS[0].source: file 'kernels/aiv/gone.cpp' is missing; restore the file or compile again",
         ),
         (
             f'{SCALE}, "source": str(_ROOT_DIR / "kernels")',
@@ -336,8 +358,8 @@ def test_faults_of_the_manifest(tmp_path: Path, text: str, message: str) -> None
         ),
         (
             f'{SCALE}, "source": "/nowhere/x.cpp", "external": True',
-            "M:6: KERNELS[0].source: external '/nowhere/x.cpp' is missing; "
-            "bring it to this machine or correct the path",
+            "M:6: KERNELS[0].source: the file '/nowhere/x.cpp', outside of the artifact, is missing; "
+            "copy the file to this machine or correct the path",
         ),
         (
             f'{SCALE}, "source": "/tmp", "external": True',
@@ -345,8 +367,8 @@ def test_faults_of_the_manifest(tmp_path: Path, text: str, message: str) -> None
         ),
         (
             f'{SCALE}, {SCALE_SOURCE}, "extra_include_dirs": ["/nowhere"]',
-            "M:6: KERNELS[0].extra_include_dirs[0]: external '/nowhere' is missing; "
-            "bring it to this machine or correct the path",
+            "M:6: KERNELS[0].extra_include_dirs[0]: the file '/nowhere', outside of the artifact, is missing; "
+            "copy the file to this machine or correct the path",
         ),
         (
             f'{SCALE}, {SCALE_SOURCE}, "extra_include_dirs": "/nowhere"',
@@ -354,7 +376,7 @@ def test_faults_of_the_manifest(tmp_path: Path, text: str, message: str) -> None
         ),
         (
             f'{SCALE}, {SCALE_SOURCE}, "name": "../../x"',
-            "M:6: KERNELS[0].name: '../../x' cannot name a kernel; use letters, digits and _",
+            "M:6: KERNELS[0].name: '../../x' is not a valid kernel name; use letters, digits and _",
         ),
         (
             f'{SCALE}, {SCALE_SOURCE}, "signature": ["IN"]',
@@ -370,12 +392,12 @@ def test_unknown_direction(tmp_path: Path) -> None:
     text = "from simpler.task_interface import ArgDirection as _D\n" + kernel(
         f'{SCALE}, {SCALE_SOURCE}, "signature": [_D.INPUT]'
     )
-    assert complaint(tmp_path, text) == "M:7: '_D.INPUT' is not an ArgDirection; one of SCALAR, IN, OUT, INOUT"
+    assert complaint(tmp_path, text) == "M:7: '_D.INPUT' is not an ArgDirection; use one of SCALAR, IN, OUT, INOUT"
 
 
 def test_duplicate_func_id(tmp_path: Path) -> None:
     assert complaint(tmp_path, MANIFEST.replace('"func_id": 1', '"func_id": 0')) == (
-        "M:7: KERNELS[1].func_id: 0 is already the func_id of 'mm'; give every kernel its own func_id"
+        "M:7: KERNELS[1].func_id: kernel 'mm' already has the func_id 0; give every kernel its own func_id"
     )
 
 
@@ -383,7 +405,8 @@ def test_duplicate_name(tmp_path: Path) -> None:
     text = MANIFEST.replace('"name": "mm"', '"name": "k"').replace('"name": "scale"', '"name": "k"')
     assert [k.name for k in manifest(tmp_path, text).kernels] == ["k", "k"]  # one aic, one aiv
     assert complaint(tmp_path, text.replace('"aic"}', '"aiv"}')) == (
-        "M: KERNELS: func_id 0 and 1 are both the aiv kernel 'k'; give every kernel its own name"
+        "M: KERNELS: two kernels are named 'k' for the core type aiv: those with func_id 0 and 1; "
+        "give every kernel its own name"
     )
 
 
@@ -393,7 +416,8 @@ def test_link_out_of_the_artifact(tmp_path: Path) -> None:
     (root / "kernels" / "aiv" / "out.cpp").symlink_to(outside)
     text = kernel(f'{SCALE}, "source": str(_ROOT_DIR / "kernels" / "aiv" / "out.cpp")')
     assert complaint(root, text) == (
-        f"M:6: KERNELS[0].source: 'ROOT/kernels/aiv/out.cpp' is a link out of the artifact, to {outside}; {_BELOW}"
+        f"M:6: KERNELS[0].source: 'ROOT/kernels/aiv/out.cpp' is a symbolic link to {outside}, "
+        f"outside of the artifact; {_BELOW}"
     )
 
 

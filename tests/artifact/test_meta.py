@@ -50,21 +50,21 @@ _WAY_OUT = "compile again, or remove the file to do without it"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", f"not a compiled_meta.json: Input data was truncated; {_WAY_OUT}"),
-        ("[]", f"not a compiled_meta.json: Expected `object`, got `array`; {_WAY_OUT}"),
-        (b"\xff", "not a compiled_meta.json: "),
-        (json.dumps(DOCUMENT | {"schema": 2}), f"schema: 2 is not read, only 1; {_WAY_OUT}"),
+        ("{", f"is not a valid compiled_meta.json: Input data was truncated; {_WAY_OUT}"),
+        ("[]", f"is not a valid compiled_meta.json: Expected `object`, got `array`; {_WAY_OUT}"),
+        (b"\xff", "is not a valid compiled_meta.json: "),
+        (json.dumps(DOCUMENT | {"schema": 2}), f"schema: version 2 is not supported, only 1; {_WAY_OUT}"),
         (
             json.dumps(DOCUMENT).replace('"Out"', '"Up"'),
-            "params[3].direction: unknown 'Up'; one of In, Out, InOut",
+            "params[3].direction: 'Up' is not a direction; use one of In, Out, InOut",
         ),
         (
             json.dumps(DOCUMENT).replace('"acc"', '"../acc"'),
-            f"params[2].name: '../acc' is not a parameter name; {_WAY_OUT}",
+            f"params[2].name: '../acc' is not a valid parameter name; {_WAY_OUT}",
         ),
         (
             json.dumps(DOCUMENT).replace("-1", "null"),
-            f"not a compiled_meta.json: Expected `int`, got `null` - at `$.params[0].shape[1]`; {_WAY_OUT}",
+            f"is not a valid compiled_meta.json: Expected `int`, got `null` - at `$.params[0].shape[1]`; {_WAY_OUT}",
         ),
     ],
 )

@@ -119,7 +119,7 @@ def test_writing_is_deterministic_and_atomic(tmp_path: Path) -> None:
 
 def test_faulty_arguments_write_nothing(tmp_path: Path) -> None:
     for dtype, shape in (("int32", (3,)), ("complex64", (1,))):
-        with pytest.raises(ValueError, match=r"8 bytes are no .* tensor of shape"):
+        with pytest.raises(ValueError, match=r"a tensor of dtype .* cannot have 8 bytes"):
             write_pt(tmp_path / "t.pt", dtype, shape, bytes(8))
     assert os.listdir(tmp_path) == []
 
@@ -166,15 +166,17 @@ def test_refuses_a_conjugated_or_negated_view(tmp_path: Path) -> None:
 
 def test_refuses_the_format_before_torch_1_6(tmp_path: Path) -> None:
     torch.save(torch.zeros(4), tmp_path / "t.pt", _use_new_zipfile_serialization=False)
-    assert complaint(tmp_path / "t.pt") == f"is in the format of torch before 1.6; {_RESAVE}"
+    assert complaint(tmp_path / "t.pt") == (
+        f"was written by a torch older than 1.6, whose format is not supported; {_RESAVE}"
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "what"),
     [
         (b"", "is empty"),
-        (b"hello", "is not a file that torch.save wrote"),
-        (b"PK\x03\x04", "is truncated or damaged: no readable zip archive"),
+        (b"hello", "is not a file written by torch.save"),
+        (b"PK\x03\x04", "is truncated or damaged: it is not a readable zip archive"),
     ],
 )
 def test_refuses_other_files(tmp_path: Path, content: bytes, what: str) -> None:
@@ -223,10 +225,10 @@ PLAIN = {"data.pkl": dump_record("float32", (2, 3)), "byteorder": b"little", "da
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"byteorder": b"big"}, "is big-endian"),
+        ({"byteorder": b"big"}, "is big-endian; save it on a little-endian machine"),
         ({"data/0": bytes(20)}, "is damaged: t/data/0 has 20 bytes instead of 24"),
-        ({"data/0": None}, "is damaged: its entry t/data/0 is missing"),
-        ({"data.pkl": None}, "is a zip archive without data.pkl, not a file that torch.save wrote"),
+        ({"data/0": None}, "is damaged: the entry t/data/0 is missing"),
+        ({"data.pkl": None}, "is a zip archive without data.pkl, so torch.save did not write it"),
         ({"data.pkl": b"\x80\x02"}, "is damaged: its pickle cannot be read (pickle exhausted before seeing STOP)"),
         ({"data.pkl": b"\x80\x02."}, "is damaged: its pickle cannot be read (unpickling stack underflow)"),
         ({"data.pkl": b"\x80\x02Nr\xff\xff\xff\x7f."}, "is damaged: its pickle memo is too large"),
@@ -246,13 +248,13 @@ def test_refuses_shapes_beyond_the_storage(tmp_path: Path) -> None:
     short = PLAIN["data.pkl"].replace(b"J\x06\x00\x00\x00tQ", b"J\x05\x00\x00\x00tQ")
     assert short != PLAIN["data.pkl"]
     assert complaint(archive(tmp_path / "t.pt", PLAIN | {"data.pkl": short, "data/0": bytes(20)})) == (
-        f"is damaged: shape [2, 3] reaches beyond its 20 bytes; {_RESAVE}"
+        f"is damaged: its shape [2, 3] needs more than the 20 bytes that are stored; {_RESAVE}"
     )
 
 
 def test_refuses_compression_and_accepts_a_missing_byteorder(tmp_path: Path) -> None:
-    assert (
-        complaint(archive(tmp_path / "t.pt", PLAIN, zipfile.ZIP_DEFLATED)) == f"is a compressed zip archive; {_RESAVE}"
+    assert complaint(archive(tmp_path / "t.pt", PLAIN, zipfile.ZIP_DEFLATED)) == (
+        f"is a compressed zip archive; save it with torch.save; {_RESAVE}"
     )
     bare = {name: data for name, data in PLAIN.items() if name != "byteorder"}
     assert read_pt(archive(tmp_path / "u.pt", bare)).shape == (2, 3)

@@ -136,7 +136,7 @@ def test_the_forms_of_our_own_scene_test() -> None:
     assert is_scene_test(CHAIN)
     assert not is_scene_test(Path(__file__).with_name("artifacts.py")) and not is_scene_test(CHAIN.parent)
     assert [scene.name for scene in read_literal(CHAIN).classes] == ["TestChain", "TestJudged", "TestOnChip"]
-    with pytest.raises(NotLiteral, match="CASES is computed"):
+    with pytest.raises(NotLiteral, match="CASES is not written as a literal list"):
         read_literal(CHAIN.with_name("scene_pairs.py"))
 
 
@@ -190,7 +190,7 @@ def test_the_artifact_of_a_class(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"orchestration": None}, "TestIt.CALLABLE has no orchestration"),
+        ({"orchestration": None}, "TestIt.CALLABLE names no orchestration"),
         ({"orchestration": SceneEntry("gone.cpp")}, "there is no file .*gone.cpp"),
         ({"kernels": (SceneKernel(0, "gone.cpp", "aiv"),)}, "kernel 0: there is no file"),
         ({"kernels": (SceneKernel(0, "k.cpp", "aiv", extra_include_dirs=("$PYPTO_NOWHERE",)),)}, "PYPTO_NOWHERE"),

@@ -256,13 +256,17 @@ def test_kernel_that_is_never_submitted(tmp_path: Path, capsys: pytest.CaptureFi
         (
             MANIFEST,
             "int x;\n",
-            "orchestration/scaled_mm.cpp: unknown vintage: neither ChipTaskArgs (2026-08) nor any older orchestration "
-            "API is used in it; check that ORCHESTRATION.source names the orchestration the compiler wrote",
+            "orchestration/scaled_mm.cpp: unknown API version: the file uses neither ChipTaskArgs "
+            "(2026-08) nor an older orchestration "
+            "API; check that ORCHESTRATION.source names the orchestration that the compiler wrote",
         ),
         (
             MANIFEST,
             generated("2026-04").replace("aiv_task(1", "aiv_task(3"),
-            "orchestration/scaled_mm.cpp:51: submits func_id 3, which no kernel has; the manifest's func_ids are 0, 1",
+            (
+                "orchestration/scaled_mm.cpp:51: submits func_id 3, but no kernel in the manifest has "
+                "this func_id; use one of the manifest's func_ids: 0, 1"
+            ),
         ),
     ],
 )
@@ -298,7 +302,7 @@ def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
     ("text", "message"),
     [
         (None, "cannot be read: No such file or directory; build the artifact first"),
-        ("{}", "not an interface.json: Object missing required field `schema`; build the artifact again"),
+        ("{}", "is not a valid interface.json: Object missing required field `schema`; build the artifact again"),
     ],
 )
 def test_faulty_interface(tmp_path: Path, text: str | None, message: str) -> None:

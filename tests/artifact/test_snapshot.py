@@ -49,7 +49,7 @@ def test_faulty_data(artifact: Artifact, tmp_path: Path) -> None:
         path = tmp_path / option if option else artifact.root
         with pytest.raises(ArtifactError) as caught:
             snapshot(artifact, path)
-        assert str(caught.value) == f"DATA={path}: {message}; give a directory with in/ and out/"
+        assert str(caught.value) == f"DATA={path}: {message}; give a directory that contains in/ and out/"
 
 
 def test_missing_goldens(artifact: Artifact) -> None:
@@ -61,8 +61,8 @@ def test_missing_goldens(artifact: Artifact) -> None:
         require_goldens(data_found, ["y", "z", "v"])
     assert caught.value.kind == "golden_error"
     assert str(caught.value) == (
-        f"{data}/out/z.pt: golden missing for output z, v; "
-        f"save it there, or take all of {data}/out away to run unchecked"
+        f"{data}/out/z.pt: the golden is missing for output z, v; "
+        f"save the golden there, or remove the directory {data}/out to run without comparison"
     )
 
 

@@ -27,6 +27,6 @@ def test_unknown_vintage() -> None:
     with pytest.raises(ArtifactError) as caught:
         detect_vintage("int main() { return 0; }", "o.cpp")
     assert str(caught.value) == (
-        "o.cpp: unknown vintage: neither ChipTaskArgs (2026-08) nor any older orchestration API is used in it; "
-        "check that ORCHESTRATION.source names the orchestration the compiler wrote"
+        "o.cpp: unknown API version: the file uses neither ChipTaskArgs (2026-08) nor an older orchestration API; "
+        "check that ORCHESTRATION.source names the orchestration that the compiler wrote"
     )

@@ -84,7 +84,8 @@ def test_no_assembler_for_hardware(
     )
     assert compile_copy(tmp_path, "--ptoas", "no-such-ptoas") == 2
     assert capsys.readouterr().err == (
-        "error: PTOAS=no-such-ptoas: no such program; name ptoas itself, or PTOAS=own for the one built in\n"
+        "error: PTOAS=no-such-ptoas: no such program; name the ptoas executable, or use PTOAS=own "
+        "for the built-in assembler\n"
     )
     assert not (tmp_path / "out").exists()
 

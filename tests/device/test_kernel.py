@@ -108,7 +108,7 @@ def test_slots_of_pipes() -> None:
     tiles = tile("a", "v7") + tile("b", "32768")
     assert found(f"{tiles}{POP}\nTNEG(b, a);\n{FREE}\n") == []
     assert found(f"{tiles}{POP}\n{FREE}\nTNEG(b, a);\n") == [
-        (9, "order", "TNEG uses a behind the TFREE that gave its slot back")
+        (9, "order", "TNEG uses a after the TFREE that released its slot")
     ]
     assert found(f"{tiles}{POP}\nTNEG(b, a);\n") == [
         (7, "pipe", "TPOP(pipe) without its TFREE: its slot is never given back: the producer waits for ever")

@@ -154,4 +154,4 @@ def test_arguments_are_words_of_a_command_line(tmp_path: Path) -> None:
 
 def test_it_takes_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--port"]) == 2
-    assert capsys.readouterr().err == "pypto-build mcp: takes no arguments, but was given '--port'\n"
+    assert capsys.readouterr().err == "pypto-build mcp: takes no arguments, so '--port' is refused; leave it out\n"

@@ -125,11 +125,11 @@ def test_a_session_with_a_module(artifact: Path) -> None:
             types.RenameParams(new_name="left", **at(uri, path, row, "%ta__ssa_v0"))
         )
         assert [change.new_text for change in edit.changes[uri]] == ["%left"] * 3
-        with pytest.raises(JsonRpcException, match="%t__ssa_v0 is in use in @kernel_add"):
+        with pytest.raises(JsonRpcException, match="the name %t__ssa_v0 is already used in @kernel_add"):
             await client.text_document_rename_async(
                 types.RenameParams(new_name="%t__ssa_v0", **at(uri, path, row, "%ta__ssa_v0"))
             )
-        with pytest.raises(JsonRpcException, match="@kernel_add is a kernel: its wrapper, the manifest"):
+        with pytest.raises(JsonRpcException, match="@kernel_add is a kernel, which wrapper, manifest and"):
             await client.text_document_rename_async(types.RenameParams(new_name="@add", **at(uri, path, 1, "@kernel")))
 
         document = types.TextDocumentIdentifier(uri)

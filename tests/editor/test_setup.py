@@ -55,7 +55,7 @@ def test_without_write_nothing_is_written(workspace: Path, capsys: pytest.Captur
     assert files_below(workspace.parent) == before
     printed = capsys.readouterr().out.splitlines()
     assert ".vscode/tasks.json: new" in printed
-    assert printed[-1] == "nothing was written yet; WRITE=1 writes it"
+    assert printed[-1] == "nothing was written; WRITE=1 writes these files"
 
 
 def test_written_twice_is_written_once(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -112,7 +112,13 @@ def test_a_server_that_is_no_scheduler_is_an_error(monkeypatch: pytest.MonkeyPat
     address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
     lines = farm.run(Order(address, 1, []), "batch", print)
     try:
-        with pytest.raises(ArtifactError, match=rf"SCHEDULER={address}: no cluster answers: {reason}; start one\Z"):
+        with pytest.raises(
+            ArtifactError,
+            match=(
+                rf"SCHEDULER={address}: no Dask cluster answers: {reason}; start a cluster, or "
+                rf"correct the address\Z"
+            ),
+        ):
             next(lines)
     finally:
         for each in (server, *connections):

@@ -193,6 +193,6 @@ def test_what_a_worker_cannot_judge_is_told(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_no_cluster_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ArtifactError, match=r"SCHEDULER=tcp://127\.0\.0\.1:x: the farm does not start"):
+    with pytest.raises(ArtifactError, match=r"SCHEDULER=tcp://127\.0\.0\.1:x: the farm process does not start"):
         FarmSession("tcp://127.0.0.1:x", 1)
-    assert "no cluster answers" in capfd.readouterr().err
+    assert "no Dask cluster answers" in capfd.readouterr().err

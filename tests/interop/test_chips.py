@@ -172,4 +172,4 @@ def test_a_callable_that_the_caller_has_may_be_written_there(total: Total) -> No
     required.write_text('["add_up", "log"]')
     run, verdict = total.run()
     assert run.returncode == 2 and verdict.error is not None
-    assert verdict.error.message.endswith("log.py: is missing: the program leaves 'log' to its caller")
+    assert verdict.error.message.endswith("log.py: is missing: the program expects its caller to define 'log'")

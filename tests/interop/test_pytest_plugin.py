@@ -93,7 +93,7 @@ def test_a_platform_named_with_p_and_a_missing_toolkit(tmp_path: Path, rig: Rig)
 def test_a_manifest_that_fails_says_why(tmp_path: Path, rig: Rig) -> None:
     run = run_pytest(tmp_path, str(rig.root / "kernel_config.py"), "-p", "a2a3sim", "--golden-data", "/nowhere")
     assert run.returncode == 1
-    assert "DATA=/nowhere: no such directory; give a directory with in/ and out/" in run.stdout
+    assert "DATA=/nowhere: no such directory; give a directory that contains in/ and out/" in run.stdout
     assert "Traceback" not in run.stdout
 
 

@@ -31,7 +31,7 @@ def test_talks(workspace: Workspace) -> None:
     assert not list(Path("/dev/shm").glob("pypto-regions*"))
     alone = sorted((workspace.root / "build" / "scenes").glob("node.talk-*"))[0]
     again = workspace.run("replay", str(alone), "-p", "a2a3sim", "ALLOW_UNCHECKED=1")
-    message = "the chips share memory with the program that starts them, and it is not there; run the test whose worker"
+    message = "the chips share memory with the program that starts them, and it is not there; start the replay from"
     assert again.returncode == 2 and message in again.stdout and "Traceback" not in again.stdout, again.stdout
 
 

@@ -207,7 +207,7 @@ def test_who_may_only_read_sends_nothing(server: Server, tmp_path: Path) -> None
     reader.publish(OTHER_KEY, b"mine", [b"y"])
     reader.close()
     assert reader.traffic.away == "" and list((tmp_path / "reader" / OUTBOX).glob("[!.]*")) == []
-    with pytest.raises(RemoteRefusal, match="answers PUT with 403"):
+    with pytest.raises(RemoteRefusal, match="answers a PUT request with status 403"):
         open_remote(server.url).put("cas/x", b"")
 
 
@@ -237,7 +237,7 @@ def test_what_a_killed_process_left_is_sent_by_the_next(server: Server, tmp_path
     for number in range(20):
         store.publish(f"{number:064}", b"result", [b"%d" % number])
     server.refused["HEAD"] = 500  # in the middle of it
-    with pytest.raises(RemoteError, match="answers with status 500"):
+    with pytest.raises(RemoteError, match="answers the request with status 500"):
         send(store, open_remote(server.url))
     assert len(list((tmp_path / OUTBOX).glob("[!.]*"))) == 20
     server.refused.clear()
@@ -269,8 +269,8 @@ def test_user_and_password(server: Server, tmp_path: Path, monkeypatch: pytest.M
     ("address", "message"),
     [
         ("ftp://x/y", "ftp:// is not supported; use a directory, http(s):// or redis(s)://"),
-        ("http:///x", "names no host; write it as http://HOST[:PORT]/PATH"),
-        ("http://host:port/x", "names no host; write it as http://HOST[:PORT]/PATH"),
+        ("http:///x", "contains no host name; write it as http://HOST[:PORT]/PATH"),
+        ("http://host:port/x", "contains no host name; write it as http://HOST[:PORT]/PATH"),
     ],
 )
 def test_addresses_of_nothing(address: str, message: str) -> None:
@@ -281,7 +281,7 @@ def test_addresses_of_nothing(address: str, message: str) -> None:
 
 def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     remote = open_remote(str(tmp_path / "there"))
-    no_directory = "there is no such directory; make it, or mount what it is on"
+    no_directory = "there is no such directory; create it, or mount its file system"
     with pytest.raises(RemoteError, match=no_directory):
         remote.get("cas/x", 99)
     with pytest.raises(RemoteError, match=no_directory):

@@ -143,7 +143,7 @@ def test_an_http_answer_leads_nowhere_else(tmp_path: Path, status: str) -> None:
     head = f"HTTP/1.1 {status}\r\nLocation: file://{tmp_path}/secret\r\nContent-Length: 0\r\n\r\n".encode()
     with attacking(lambda: iter([head])) as attacker:
         store = open_remote(f"http://{attacker.address}/x")
-        with pytest.raises(RemoteError, match="answers with status 30"):
+        with pytest.raises(RemoteError, match="answers the request with status 30"):
             store.get(f"cas/{KEY}", 1 << 20, seconds=5.0)
 
 

@@ -120,8 +120,8 @@ def test_an_output_without_golden_has_the_sizes_of_the_inputs_declared_like_it(t
     with pytest.raises(ArtifactError) as caught:
         _bind(root, program)
     assert str(caught.value) == (
-        "compiled_meta.json: the shape of output 'y' is unknown: it is declared [-1, -1]; "
-        f"save one of the right shape as {root / 'data' / 'out' / 'y.pt'}"
+        "compiled_meta.json: the shape of output 'y' is unknown: it is declared as [-1, -1]; "
+        f"save a golden of the right shape as {root / 'data' / 'out' / 'y.pt'}"
     )
 
 
@@ -157,41 +157,57 @@ def test_only_the_given_scalar_may_be_missing_from_the_snapshot(tmp_path: Path) 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "input missing": (
         {"in/x": None, "in/acc": None},
-        "in/x.pt: input missing for x, acc; the directory has alpha; save it there, or give another snapshot "
+        "in/x.pt: the input file is missing for x, acc; save it in this directory, which has alpha; or give other data "
         "with DATA=",
     ),
     "input of another shape": (
         {"in/x": torch.zeros(3, 2)},
-        "in/x.pt: shape [3, 2], but parameter 'x' is [2, 3]; save it again in that shape, or compile the artifact anew",
+        (
+            "in/x.pt: has shape [3, 2], but parameter 'x' is declared [2, 3]; save the tensor again in that shape, "
+            "or compile the artifact again"
+        ),
     ),
     "input of another rank": (
         {"in/x": torch.zeros(6)},
-        "in/x.pt: shape [6], but parameter 'x' is [2, 3]; save it again in that shape, or compile the artifact anew",
+        (
+            "in/x.pt: has shape [6], but parameter 'x' is declared [2, 3]; save the tensor again in that shape, or "
+            "compile the artifact again"
+        ),
     ),
     "input of another dtype": (
         {"in/x": torch.zeros(2, 3, dtype=torch.float16)},
-        "in/x.pt: dtype float16, but parameter 'x' is float32; save it again in that dtype, or compile the artifact "
-        "anew",
+        "in/x.pt: has dtype float16, but parameter 'x' is declared float32; save the tensor again in that "
+        "dtype, or compile the artifact "
+        "again",
     ),
     "golden of another shape": (
         {"out/y": torch.zeros(2, 2)},
-        "out/y.pt: shape [2, 2], but output 'y' has [2, 3]; save the golden again as the program computes it",
+        (
+            "out/y.pt: shape [2, 2], but output 'y' has [2, 3]; save the golden again with the dtype and "
+            "shape that the program computes"
+        ),
     ),
     "golden of an INOUT of another shape": (
         {"out/acc": torch.zeros(3, 3)},
-        "out/acc.pt: shape [3, 3], but output 'acc' has [2, 3]; save the golden again as the program computes it",
+        (
+            "out/acc.pt: shape [3, 3], but output 'acc' has [2, 3]; save the golden again with the dtype "
+            "and shape that the program computes"
+        ),
     ),
     "scalar that is none": (
         {"in/alpha": torch.zeros(2)},
-        "in/alpha.pt: shape [2], but parameter 'alpha' is a scalar; save it as a 0-dim tensor",
+        "in/alpha.pt: has shape [2], but parameter 'alpha' is a scalar; save the value as a 0-dim tensor",
     ),
     "scalar of another dtype": (
         {"in/alpha": torch.tensor(1)},
-        "in/alpha.pt: dtype int64, but scalar 'alpha' is float32; save it again in that dtype",
+        "in/alpha.pt: has dtype int64, but scalar 'alpha' is declared float32; save the value again in that dtype",
     ),
     "golden missing": (
         {"out/y": None},
-        "out/y.pt: golden missing for output y; save it there, or take all of {root}/data/out away to run unchecked",
+        (
+            "out/y.pt: the golden is missing for output y; save the golden there, or remove the directory "
+            "{root}/data/out to run without comparison"
+        ),
     ),
     "no tensor in the file": (
         {"in/x": {"x": torch.zeros(2, 3)}},
@@ -216,7 +232,7 @@ def test_outputs_that_the_artifact_does_not_compare(tmp_path: Path) -> None:
     bound = with_goldens(bind(PROGRAM, data), data, compared=("acc",))
     assert [tensor.name for tensor in bound.tensors if tensor.golden is not None] == ["acc"]
     for names in (("y", "acc"), ("acc", "sum")):  # a list with what is no output of it is another program's
-        with pytest.raises(ArtifactError, match="golden missing for output y"):
+        with pytest.raises(ArtifactError, match="the golden is missing for output y"):
             with_goldens(bind(PROGRAM, data), data, compared=names)
 
 

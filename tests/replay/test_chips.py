@@ -59,7 +59,7 @@ def test_devices_name_the_ranks_and_say_how_many_there_are(tmp_path: Path) -> No
     # a timeline of several chips comes with the task graph of each
     assert (chips.out / "dfx_outputs" / "rank1" / "d0" / "deps.json").is_file()
     run = chips.replay("--devices", "3,6", "--world", "3")
-    assert "DEVICES=3,6: names 2 devices, WORLD= 3 ranks; leave WORLD= out" in run.stdout + run.stderr
+    assert "DEVICES=3,6: names 2 devices, but WORLD= asks for 3 ranks; leave WORLD= out" in run.stdout + run.stderr
 
 
 def test_a_deadlock_is_told_at_once(tmp_path: Path) -> None:
@@ -284,7 +284,9 @@ def test_host_callables_run_between_dispatches(tmp_path: Path) -> None:
     (chips.artifact / "sub_workers/halve.py").unlink()
     chips.write("sub_workers/__required__.json", '["halve"]')
     last = chips.replay().stdout.splitlines()[-1]
-    assert last.endswith("halve.py: is missing: the program leaves 'halve' to its caller; write it there")
+    assert last.endswith(
+        "halve.py: is missing: the program expects its caller to define 'halve'; define the function in this file"
+    )
 
 
 def test_a_driver_copies_host_tensors() -> None:

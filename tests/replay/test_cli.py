@@ -100,27 +100,27 @@ REFUSED = {
     "unknown platform": (
         ["--platform", "a7"],
         2,
-        "usage_error: --platform a7: unknown platform; one of a2a3, a5, a2a3sim, a5sim",
+        "usage_error: --platform a7: unknown platform; use one of a2a3, a5, a2a3sim, a5sim",
     ),
     "hardware": (
         ["--platform", "a2a3"],
         2,
-        "usage_error: --platform a2a3: is hardware, which the embedded runtime does not drive; replay with a2a3sim",
+        "usage_error: --platform a2a3: is a device, but the embedded runtime only simulates; replay with a2a3sim",
     ),
     "unknown runtime": (
         ["--runtime", "other"],
         2,
-        "usage_error: --runtime other: unknown runtime; one of embedded, torch",
+        "usage_error: --runtime other: unknown runtime; use one of embedded, torch",
     ),
     "no data there": (
         ["--data", "/nowhere"],
         2,
-        "usage_error: DATA=/nowhere: no such directory; give a directory with in/ and out/",
+        "usage_error: DATA=/nowhere: no such directory; give a directory that contains in/ and out/",
     ),
     "comparator for no output": (
         ["--comparator", "x=ratio_allclose"],
         2,
-        "usage_error: --comparator x=ratio_allclose: 'x' is not an output; the outputs are out",
+        "usage_error: --comparator x=ratio_allclose: 'x' is not an output of the program; the outputs are out",
     ),
     "nothing built": (
         [],

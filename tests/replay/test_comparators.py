@@ -260,7 +260,10 @@ def test_parse(spec: str, name: str) -> None:
         ),
         (
             "topk_pair_compare(open('x'))",
-            "its arguments must be literals; topk_pair_compare(vals_name, *, dim=-1, descending=True, max_show=10)",
+            (
+                "its arguments must be literal numbers or strings; topk_pair_compare(vals_name, *, "
+                "dim=-1, descending=True, max_show=10)"
+            ),
         ),
         (
             "topk_pair_compare('v', depth=1)",

@@ -48,7 +48,7 @@ def _death(number: int = 0, *, exit_status: int = 0, **more: Any) -> Death:
             _death(signal.SIGSEGV),
             _crash("SIGSEGV", nearest=Address(Nearness.MISSING_ARGUMENT, 2, 2)),
             "missing_argument",
-            "kernel 'add' uses argument 2, and its task was given 2 arguments",
+            "kernel 'add' uses argument 2, but its task was given 2 arguments",
             ("3", "add"),
         ),
         (

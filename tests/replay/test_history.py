@@ -57,7 +57,13 @@ def test_a_damaged_file(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "h.sqlite"
     path.write_bytes(data)
     for use in (lambda: History(path).past(["a"]), lambda: History(path).runs(), lambda: History(path).results()):
-        with pytest.raises(ArtifactError, match=r"h\.sqlite: is not a history of runs: .*; a new one is started"):
+        with pytest.raises(
+            ArtifactError,
+            match=(
+                r"h\.sqlite: is not a valid history of runs: .*; a new "
+                r"history is started"
+            ),
+        ):
             use()
 
 
@@ -78,5 +84,5 @@ def test_rows_that_nobody_wrote(kept: History, change: str) -> None:
         database.execute("create table runs(run, began, verbs, revision, seconds)")
         database.execute("insert into runs values (1, 1.0, 'replay', 'rev', 1.0)")
         database.execute(change)
-    with pytest.raises(ArtifactError, match=r"is not a history of runs: .*; a new one is started"):
+    with pytest.raises(ArtifactError, match=r"is not a valid history of runs: .*; a new history is started"):
         kept.runs()

@@ -145,7 +145,7 @@ def test_an_artifact_without_modules(softmax: tuple[Path, Path]) -> None:
     verdict = run(artifact, out, "torch")
     assert verdict.status == "usage_error"
     assert verdict.error is not None
-    assert verdict.error.message == f"{artifact}/ptoas: has no .pto modules, and the reference is computed from them"
+    assert verdict.error.message == f"{artifact}/ptoas: has no .pto modules, from which the reference is computed"
 
 
 def test_a_fault_in_a_module_names_task_kernel_and_line(softmax: tuple[Path, Path]) -> None:

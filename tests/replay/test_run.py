@@ -199,7 +199,7 @@ FAULTS = {
         'throw std::runtime_error("no {x} there");',
         5,
         "exception",
-        "kernel 'step' let an exception escape: no {x} there",
+        "kernel 'step' throws an exception that nothing catches: no {x} there",
     ),
     "input changed": (
         f"x[9] = 9.5f; {PLUS_ONE}",
@@ -211,7 +211,7 @@ FAULTS = {
         "std::thread([] { throw 1; }).join();",
         5,
         "exception",
-        "kernel 'step' let an exception escape: an object of type int",
+        "kernel 'step' throws an exception that nothing catches: an object of type int",
     ),
     "write before the start": (
         f"{PLUS_ONE} y[-1] = 1;",
@@ -278,7 +278,7 @@ def test_fault_in_the_orchestration(tmp_path: Path) -> None:
         ),
         (
             "CoreTaskArgs p; p.add_input(ext_x); rt_submit_aiv_task(0, p);",
-            "kernel 'step' uses argument 1, and its task was given 1 argument",
+            "kernel 'step' uses argument 1, but its task was given 1 argument",
         ),
     ],
     ids=["entry", "task"],

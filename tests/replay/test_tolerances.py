@@ -54,7 +54,7 @@ def test_what_is_no_tolerance(tmp_path: Path, text: str) -> None:
     value = {"1e999": "inf"}.get(text, text)
     assert str(error.value) == (
         f"{tmp_path / 'golden.py'}: ATOL = {value} is not a tolerance; "
-        "write a finite number that is 0 or more, or give ATOL="
+        "write a finite number of 0 or more, or give ATOL="
     )
     assert error.value.exit_status == 4
     assert tolerances(tmp_path, None, 0.5) == (1e-5, 0.5)
@@ -63,7 +63,7 @@ def test_what_is_no_tolerance(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("text", ["inf", "nan", "-1", "1e999", "-inf"])
 def test_no_tolerance_on_a_command_line(text: str) -> None:
     for name in ("RTOL", "ATOL"):
-        with pytest.raises(OptionError, match=f"{name}={text}: is not a finite number that is 0 or more"):
+        with pytest.raises(OptionError, match=f"{name}={text}: is not a finite number of 0 or more"):
             parse_options({name: text})
         with pytest.raises(ArtifactError, match=f"argument --{name.lower()}: invalid number"):
             parser().parse_args(["a", f"--{name.lower()}={text}"])
@@ -76,7 +76,7 @@ def test_no_tolerance_on_a_command_line(text: str) -> None:
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), -1.0, True, "1"])
 def test_no_tolerance_of_a_program_or_a_scene(value: Any) -> None:
     assert not is_tolerance(value)
-    with pytest.raises(ValueError, match="is not a tolerance; write a finite number that is 0 or more"):
+    with pytest.raises(ValueError, match="is not a tolerance; write a finite number of 0 or more"):
         language.jit(lambda: None).reference(rtol=value)
     with pytest.raises(ArtifactError, match=r"t\.py: RTOL = .* is not a tolerance"):
         scene_tolerance("t.py", "RTOL", value)

@@ -99,7 +99,7 @@ def test_a_crash_costs_time_only(again: Desk) -> None:
         os.killpg(again.serving(), signal.SIGKILL)
         output, _ = command.communicate()
     assert command.returncode == 0
-    assert output.count("pypto-build: the resident process ended during the command, which runs again\n") == 1
+    assert output.count("pypto-build: the background process ended during the command; the command runs again\n") == 1
     assert "[RUN] PASS" in output
 
 

@@ -175,7 +175,7 @@ def test_a_crash_costs_time_only(served: Desk) -> None:
         os.killpg(served.serving(), signal.SIGKILL)
         output, _ = command.communicate()
     assert command.returncode == 0
-    assert output.count("the resident process ended during the command, which runs again\n") == 1
+    assert output.count("the background process ended during the command; the command runs again\n") == 1
     assert "[RUN] PASS" in output
 
 

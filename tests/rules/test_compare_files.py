@@ -74,7 +74,7 @@ def test_tools_that_do_not_use_a_file_say_so(project: Project) -> None:
         ("rtol):", "rtol)", "made/rule.py:4: expected ':'"),
         ("return worst", "raise SystemExit(3)  # ", "made/rule.py:6: SystemExit: 3"),
         ("return worst <= limits.OF[name],", "return", "made/rule.py: compare returned 'worst 0.25 at 0.5' for 'y'; "
-         "return True or False, or that and a message"),
+         "return True or False, or a pair of that and a message"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_one_line(project: Project, old: str, new: str, message: str) -> None:

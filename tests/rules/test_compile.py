@@ -110,7 +110,8 @@ def test_options_of_a_compilation(project: Project) -> None:
         "07_after_plan_addresses.py",
     ]  # fmt: skip
     assert project.scons("compile", "PROGRAM=prog.py", "PTOAS=/nowhere").output == (
-        "scons: *** PTOAS=/nowhere: no such program; name ptoas itself, or PTOAS=own for the one built in\n"
+        "scons: *** PTOAS=/nowhere: no such program; name the ptoas executable, or use PTOAS=own "
+        "for the built-in assembler\n"
     )
     project.scons("compile", "PROGRAM=prog.py", "SKIP_PTOAS=1")
     assert sorted(str(path.relative_to(artifact)) for path in artifact.rglob("*") if path.is_file()) == [

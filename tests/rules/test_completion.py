@@ -129,7 +129,7 @@ def test_kernels_whose_modules_ptoas_refused(project: Project) -> None:
     for path in ("kernels/aiv/kernel_mul.cpp", "ptoas/kernel_mul.cpp"):
         (root / path).unlink()
     missing = project.replay()
-    assert "file 'kernels/aiv/kernel_mul.cpp' is missing; restore it or compile again" in missing.output
+    assert "file 'kernels/aiv/kernel_mul.cpp' is missing; restore the file or compile again" in missing.output
     (root / "report").mkdir()
     (root / "report" / "codegen_errors.txt").write_text(_REFUSED)
     files = before(project)

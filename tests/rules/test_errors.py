@@ -40,22 +40,22 @@ CASES = {
     ),
     "bad number": (
         ["JIT=_jit_chain", "RTOL=small"],
-        "RTOL=small: is not a finite number that is 0 or more; "
+        "RTOL=small: is not a finite number of 0 or more; "
         "RTOL: the relative tolerance (default: the artifact's, else 1e-5)",
     ),
     "a line of its own": (
         ["JIT=_jit_chain", "RTOL=1\n[RUN] PASS (0.05s)"],
-        "RTOL=1\\n[RUN] PASS (0.05s): is not a finite number that is 0 or more; "
+        "RTOL=1\\n[RUN] PASS (0.05s): is not a finite number of 0 or more; "
         "RTOL: the relative tolerance (default: the artifact's, else 1e-5)",
     ),
     "negative tolerance": (
         ["JIT=_jit_chain", "ATOL=-1"],
-        "ATOL=-1: is not a finite number that is 0 or more; "
+        "ATOL=-1: is not a finite number of 0 or more; "
         "ATOL: the absolute tolerance (default: the artifact's, else 1e-5)",
     ),
     "nan tolerance": (
         ["JIT=_jit_chain", "ATOL=nan"],
-        "ATOL=nan: is not a finite number that is 0 or more; "
+        "ATOL=nan: is not a finite number of 0 or more; "
         "ATOL: the absolute tolerance (default: the artifact's, else 1e-5)",
     ),
     "hardware without a toolchain": (
@@ -92,7 +92,7 @@ def test_a_tolerance_that_nothing_exceeds_is_none(project: Project, value: str) 
     project.write("SConstruct", f"from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n{test}")
     shown = {"1e999": "inf"}.get(value, value.removeprefix("float('").removesuffix("')"))
     run = project.scons("t")
-    line = f"scons: *** ReplayTest: rtol={shown} is not a tolerance; write a finite number, 0 or more"
+    line = f"scons: *** ReplayTest: rtol={shown} is not a tolerance; write a finite number of 0 or more"
     assert (run.status, run.output.splitlines()[0], run.actions) == (2, line, [])
     assert "Traceback" not in run.output
     project.write("SConstruct", script)
@@ -157,7 +157,8 @@ def test_submit_of_a_func_id_that_no_kernel_has(project: Project) -> None:
     error = verdict["error"]
     assert isinstance(error, dict)
     assert error["message"].endswith(
-        "chain.cpp:34: submits func_id 7, which no kernel has; the manifest's func_ids are 0, 1"
+        "chain.cpp:34: submits func_id 7, but no kernel in the manifest has this func_id; use one of "
+        "the manifest's func_ids: 0, 1"
     )
 
 

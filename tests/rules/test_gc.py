@@ -66,8 +66,8 @@ _ADDRESSES = {
     "redis://me:secret@host/0": (
         "redis://…@host/0: gc cleans only stores that are directories; set the size limit of a server in the server"
     ),
-    "http://me:secret@[::1/x": "http://…@[::1/x: is no address; write it as http://HOST[:PORT]/PATH",
-    "http:/me:secret@host": "http:/…@host: names no host; write it as http://HOST[:PORT]/PATH",
+    "http://me:secret@[::1/x": "http://…@[::1/x: is not an address; write it as http://HOST[:PORT]/PATH",
+    "http:/me:secret@host": "http:/…@host: contains no host name; write it as http://HOST[:PORT]/PATH",
 }
 
 

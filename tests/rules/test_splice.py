@@ -354,13 +354,16 @@ def test_ptoas_gets_its_flags_and_is_part_of_the_key(built: Project, tmp_path: P
         (
             ["PTOAS=no-such-ptoas"],
             {},
-            "PTOAS=no-such-ptoas: no such program; name ptoas itself, or PTOAS=own for the one built in",
+            (
+                "PTOAS=no-such-ptoas: no such program; name the ptoas executable, or use PTOAS=own "
+                "for the built-in assembler"
+            ),
         ),
         (
             [],
             {"PTOAS_ROOT": "/nowhere"},
             "PTOAS_ROOT=/nowhere: has none of ptoas, ptoas.sh, bin/ptoas; "
-            "correct it, or PTOAS=own for the one built in",
+            "correct the path, or use PTOAS=own for the built-in assembler",
         ),
     ],
 )

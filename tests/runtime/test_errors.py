@@ -30,7 +30,7 @@ def fault(rig: Rig, body: str, *kernels: Kernel, **options: Any) -> Any:
 INVALID = {
     "unknown kernel": (
         TASK + "rt_submit_aiv_task(7, p);",
-        "task 0 submits func_id 7, which no kernel has",
+        "task 0 submits func_id 7, but no kernel in the manifest has this func_id",
         "kernels of this artifact: 0 touch; correct the submission or add it to KERNELS",
     ),
     "tensor after scalar": (

@@ -35,7 +35,10 @@ OWNING = """
     counts[2] = 1;
 """
 FAULTS = {
-    "a submission that is refused": ("rt_submit_aiv_task(7, p);", "task 0 submits func_id 7, which no kernel has"),
+    "a submission that is refused": (
+        "rt_submit_aiv_task(7, p);",
+        "task 0 submits func_id 7, but no kernel in the manifest has this func_id",
+    ),
     "misuse of a view": ("(void)x.view(x.shapes, x.shapes);", "after 0 tasks: view"),
     "a kernel that faults": (
         "rt_submit_aiv_task(0, p); uint32_t at[1] = {0}; get_tensor_data<float>(x, 1, at);",
@@ -43,7 +46,7 @@ FAULTS = {
     ),
     "a fault inside of a handler": (
         "try { throw 7; } catch (int) { rt_submit_aiv_task(7, p); }",
-        "task 0 submits func_id 7, which no kernel has",
+        "task 0 submits func_id 7, but no kernel in the manifest has this func_id",
     ),
 }
 SORRY = Kernel("sorry", 'core->fault(core, "sorry", nullptr, 0);')
@@ -102,7 +105,10 @@ def test_catching_everything_keeps_the_first_fault(rig: Rig) -> None:
     x.data_as<float>()[0] = caught;
     """
     x = floats(8)
-    assert fault(rig, [SORRY], body, x).message == "task 0 submits func_id 7, which no kernel has"
+    assert (
+        fault(rig, [SORRY], body, x).message
+        == "task 0 submits func_id 7, but no kernel in the manifest has this func_id"
+    )
     assert x[0] == 3
 
 

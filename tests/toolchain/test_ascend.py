@@ -100,11 +100,17 @@ def test_an_orchestration_is_for_the_devices_cpu(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "gone, message",
     [
-        ("", "ASCEND_HOME_PATH is not set; set it to the toolkit's directory, or replay with PLATFORM=a5sim"),
+        (
+            "",
+            (
+                "the variable ASCEND_HOME_PATH is not set; set it to the toolkit's directory, or "
+                "replay with PLATFORM=a5sim"
+            ),
+        ),
         *(
             (
                 name,
-                f"{{home}}/{name} does not exist; point ASCEND_HOME_PATH at a toolkit that has {name}, "
+                f"{{home}}/{name} does not exist; set ASCEND_HOME_PATH to a toolkit that has {name}, "
                 "or replay with PLATFORM=a5sim",
             )
             for name in ("bin/ccec", "bin/ld.lld", "tools/hcc/bin/aarch64-target-linux-gnu-g++")

@@ -40,14 +40,14 @@ def test_the_code_begins_with_the_entry(tmp_path: Path) -> None:
     [
         ("int x;", "has no code (.text is missing or empty)"),
         ("void f() {}", "does not define kernel_entry in .text"),
-        ("void f() {}\n" + ENTRY, "has kernel_entry at offset 1 of .text, while the device starts at offset 0"),
+        ("void f() {}\n" + ENTRY, "has kernel_entry at offset 1 of .text, but the device starts at offset 0"),
         (
             "template <class T> __attribute__((noinline)) void f(T* x) { *x = 2; }\ntemplate void f(long*);\n" + ENTRY,
-            "has code outside .text (.text._Z1fIlEvPT_), which the device would not get",
+            "has code outside of .text (.text._Z1fIlEvPT_), which would not be loaded onto the device",
         ),
         (
             "void g();\n" + ENTRY.replace("*args", "g(); *args"),
-            "has relocations (.rela.text), which the device does not apply",
+            "has relocations (.rela.text), which the device loader does not apply",
         ),
     ],
 )
@@ -64,6 +64,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     kernel.write_bytes(kernel.read_bytes()[:100])
     assert main([str(kernel), str(target)]) == 3
     assert capsys.readouterr().err == (
-        f"{kernel}: error: is cut short; inline what the kernel calls, or link with a toolkit whose ld.lld merges the "
+        f"{kernel}: error: is truncated; inline what the kernel calls, or link with a toolkit whose ld.lld merges the "
         "sections\n"
     )

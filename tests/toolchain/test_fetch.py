@@ -62,7 +62,7 @@ def test_from_local_clones(
     assert git(origins / "simpler", "worktree", "list").count("\n") == 0
     assert fetch.main([]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"{tmp_path}/nowhere/simpler: cannot be fetched: ")
+    assert error.startswith(f"{tmp_path}/nowhere/simpler: the clone cannot be fetched: ")
     assert error.endswith("; name a clone or an address of simpler\n")
 
 

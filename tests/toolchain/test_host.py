@@ -26,7 +26,7 @@ def _compiler(directory: Path, line: str) -> Path:
     [
         (_GCC.format(9, 9, 9), f"is g++ 9; 10 {_NEEDED}"),
         (_CLANG.format(14), f"is clang++ 14; 15 {_NEEDED}"),
-        ("a program", "--version does not answer like a C++ compiler; name one with CXX="),
+        ("a program", "--version: the output is not that of a C++ compiler; name a compiler with CXX="),
     ],
 )
 def test_it_is_too_old(tmp_path: Path, line: str, answer: str) -> None:

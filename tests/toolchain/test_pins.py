@@ -59,8 +59,8 @@ def test_a_path_is_taken_as_it_is(tmp_path: Path, clone: Path) -> None:
     [
         ("{clone}@nothing", "revision nothing is not in {clone}; git log there lists what is"),
         ("abc", "revision abc is not in the cache; name a clone with PTO_ISA=PATH@abc, or scons fetch"),
-        ("/nowhere/x", "no such directory; name a checkout or a revision"),
-        ("/nowhere@abc", "/nowhere is not a directory; name a clone before the '@'"),
+        ("/nowhere/x", "no such directory; name the directory of a checkout, or a revision"),
+        ("/nowhere@abc", "/nowhere is not a directory; before the '@', name the directory of a clone"),
     ],
 )
 def test_what_does_not_exist(tmp_path: Path, clone: Path, chosen: str, message: str) -> None:
@@ -73,7 +73,7 @@ def test_what_does_not_exist(tmp_path: Path, clone: Path, chosen: str, message: 
 def test_a_checkout_that_was_changed(tmp_path: Path, clone: Path) -> None:
     checkout = pins.resolve(pins.SIMPLER, f"{clone}@main", tmp_path / "cache")
     (checkout / "number").write_text("edited")
-    with pytest.raises(ToolchainError, match="was changed by hand; remove the directory, it is made again"):
+    with pytest.raises(ToolchainError, match="has files that were changed by hand; remove the directory"):
         pins.resolve(pins.SIMPLER, f"{clone}@main", tmp_path / "cache")
 
 
@@ -120,5 +120,5 @@ def test_the_build_of_simpler_itself(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (printed.out, printed.err) == ("what is wrong\n", f"{programs}/cmake: failed with exit status 1\n")
     (programs / "python").write_text("#!/bin/sh\nexit 1\n")
     assert simpler_build.main([str(source), "--python", python]) == 1
-    message = f"{python}: has no package nanobind, which simpler is built with; pip install nanobind\n"
+    message = f"{python}: the package nanobind is missing, which is needed to build simpler; run pip install nanobind\n"
     assert capsys.readouterr().err == message

@@ -216,7 +216,7 @@ class JitFunction:
         tolerances = {k: v for k, v in (("rtol", rtol), ("atol", atol)) if v is not None}
         for name, value in tolerances.items():
             if not is_tolerance(value):
-                raise ValueError(f"{name}={value!r} is not a tolerance; write a finite number that is 0 or more")
+                raise ValueError(f"{name}={value!r} is not a tolerance; write a finite number of 0 or more")
         return register(args[0]) if args else register
 
     def inputs(self, function: F) -> F:

@@ -328,7 +328,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _wrong(f"{error.filename}: {error.strerror or error}")
     if not arguments.write and any(step.text is not None for step in steps):
-        print("nothing was written yet; WRITE=1 writes it")
+        print("nothing was written; WRITE=1 writes these files")
     return 0
 
 

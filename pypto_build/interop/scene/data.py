@@ -89,7 +89,10 @@ def arguments_of(tensors: Sequence[str], scalars: Iterable[str]) -> Arguments:
     for name in (*tensors, *scalars):
         if not name.isidentifier():
             raise ArtifactError(
-                "generate_args", f"'{name}' is not a parameter name", "use letters, digits and _", kind="golden_error"
+                "generate_args",
+                (f"'{name}' is not a valid parameter name"),
+                "use letters, digits and _",
+                kind="golden_error",
             )
     return Arguments(tuple(tensors), tuple(scalars))
 

@@ -41,10 +41,16 @@ def request_from(words: Sequence[str]) -> Request:
     request = cli.request_from(others)
     if request.runtime not in (EMBEDDED, TORCH):
         raise ArtifactError(
-            f"RUNTIME={request.runtime}", "is executed by pypto_build.interop.run", "use RUNTIME=embedded or torch"
+            f"RUNTIME={request.runtime}",
+            ("is not executed by this command but by pypto_build.interop.run"),
+            "use RUNTIME=embedded or torch",
         )
     if is_reference(request.data):
-        raise ArtifactError("DATA=reference", "is for programs on one chip", "RUNTIME=torch computes the outputs")
+        raise ArtifactError(
+            "DATA=reference",
+            "works only for programs on one chip",
+            ("use RUNTIME=torch, which computes the outputs in PyTorch"),
+        )
     variant = request.binaries.name if request.binaries else ""
     devices = read_devices(request.devices, request.world)
     engine = ChipsEngine(read_chips(own.chip), request.world, variant, request.runtime == TORCH, devices=devices)

@@ -233,13 +233,13 @@ class Orchestrator:
         if not ranks or len(set(ranks)) < len(ranks) or not all(0 <= rank < self.world for rank in ranks):
             raise ValueError(f"domain '{name}': workers {list(ranks)} are not distinct ranks below {self.world}")
         if len(ranks) > MOST_RANKS:
-            raise ValueError(f"domain '{name}': has {len(ranks)} ranks, and at most {MOST_RANKS} are supported")
+            raise ValueError(f"domain '{name}': has {len(ranks)} ranks, but at most {MOST_RANKS} are supported")
         placed, offset = [], 0
         for spec in buffers:
             placed.append(Buffer(spec.name, offset, spec.nbytes))
             offset += round_up(spec.nbytes, BUFFER_ALIGNMENT)
         if offset > round_up(window_size, BUFFER_ALIGNMENT):
-            raise ValueError(f"domain '{name}': buffers need {offset} bytes, the window has {window_size}")
+            raise ValueError(f"domain '{name}': its buffers need {offset} bytes, but the window has only {window_size}")
         self.domains.append(make_windows(name, ranks, max(window_size, offset), placed))
         return WindowedDomain(self.domains[-1])
 
@@ -257,7 +257,7 @@ class Orchestrator:
     ) -> list[Dispatch]:
         """Enqueue a chip program on several ranks, which start it together."""
         if len(args) != len(workers):
-            raise ValueError(f"{len(args)} arguments for {len(workers)} workers")
+            raise ValueError(f"{len(args)} argument lists for {len(workers)} workers; pass one for each worker")
         self._groups += 1
         return [self._submit(handle, one, rank, self._groups) for one, rank in zip(args, workers, strict=True)]
 
@@ -274,9 +274,12 @@ class Orchestrator:
     def _submit(self, handle: Any, args: TaskArgs, rank: int, group: int | None = None) -> Dispatch:
         name = getattr(handle, "name", handle)
         if name not in self.programs:
-            raise ValueError(f"there is no chip program '{name}' under next_levels/")
+            raise ValueError(f"no chip program '{name}' is under next_levels/")
         if not 0 <= rank < self.world:
-            raise ValueError(f"'{name}' is dispatched to rank {rank}; there are {self.world}: WORLD= names the number")
+            raise ValueError(
+                f"'{name}' is dispatched to rank {rank}, but there are only {self.world} ranks; set "
+                "their number with WORLD="
+            )
         for tensor in args.tensors:
             if not tensor.is_contiguous():
                 raise ValueError(f"'{name}': {tensor} is not contiguous")

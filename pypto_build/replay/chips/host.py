@@ -391,7 +391,7 @@ class _Host:
             if (overrun := windows.overrun()) is not None:
                 rank, offset = overrun
                 text = f"domain '{windows.name}': byte {offset} of rank {rank}'s window of {windows.size} was written"
-                hint = "look at the offsets of kernels that write to it, by put, remote store or notify"
+                hint = "check the offsets of the kernels that write to this window by put, remote store or notify"
                 raise RuntimeFault(python_fault(FaultKind.WINDOW_OVERRUN, text, hint=hint))
 
 

@@ -157,7 +157,7 @@ class HostRegions:
             end = offset + round_up(nbytes, PAGE)
             if end + PAGE > self.size:
                 text = "the chips share memory with the program that starts them, and it is not there"
-                hint = "run the test whose worker runs this, by pytest"
+                hint = "start the replay from the test that creates the shared memory: run that test with pytest"
                 raise RuntimeFault(python_fault(FaultKind.UNUSABLE_INPUT, text, hint=hint))
             forbid(ADDRESS + end)
 
@@ -183,7 +183,7 @@ def map_regions() -> HostRegions:
         finally:
             os.close(file)
     except OSError as error:
-        hint = f"unset {REGIONS}: the program that set it maps its memory itself"
+        hint = f"unset {REGIONS}; only the program that sets this variable can use it"
         raise ArtifactError(f"{REGIONS}={path}", f"cannot be mapped: {error.strerror}", hint) from None
     return HostRegions(size)
 
@@ -194,7 +194,7 @@ def _map(file: int, size: int) -> None:
     system.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
     address = system.mmap(ADDRESS, size, _PROT_READ_WRITE, _MAP_SHARED | _MAP_FIXED_NOREPLACE, file, 0)
     if address != ADDRESS:
-        raise OSError(ctypes.get_errno(), f"0x{ADDRESS:x} is taken")
+        raise OSError(ctypes.get_errno(), f"address 0x{ADDRESS:x} is already in use")
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ class HostTensor:
         """Copy another tensor of the same shape and type into a part. Raises `ValueError`."""
         part = self[key]
         if not isinstance(value, HostTensor) or (value.shape, value.dtype) != (part.shape, part.dtype):
-            raise ValueError(f"{value} cannot be copied into {part}")
+            raise ValueError(f"{value} cannot be copied into {part}: shape or dtype differs")
         size = ITEMSIZE[self.dtype]
         if part.is_contiguous() and value.is_contiguous():
             ctypes.memmove(part.address, value.address, part.numel() * size)
@@ -346,7 +346,9 @@ class _Torch(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise AttributeError(f"torch.{name} is not in what stands for torch in a replay of a driver")
+        raise AttributeError(
+            f"torch.{name} is not available: a replay of a driver has only a small substitute for torch"
+        )
 
 
 def stand_in_torch() -> ModuleType:

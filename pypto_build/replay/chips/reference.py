@@ -114,7 +114,7 @@ class _CollectiveHook:
             require_tensors(self._collective, tensors)
             signal = signal_of(self._collective)
             if windows is None or any(_windows_of(slot, self._domains) is not windows for slot in tensors):
-                raise ValueError(f"{self._collective.name} works on tensors in the windows of one domain")
+                raise ValueError(f"all tensors of {self._collective.name} must lie in the windows of one domain")
             me = max(index for index, start in enumerate(windows.addresses) if start <= tensors[0].buffer)
             operands = [[_view(slot, start - windows.addresses[me]) for start in windows.addresses] for slot in tensors]
             cells = [_address(tensors[signal]) + start - windows.addresses[me] for start in windows.addresses]

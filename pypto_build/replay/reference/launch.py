@@ -64,7 +64,7 @@ class _Reader(pickle.Unpickler):
             cls = super().find_class(module, name)
             if isinstance(cls, type) and cls.__module__ == module and _is_record(cls):
                 return cls
-        raise pickle.UnpicklingError(f"{module}.{name} is not a value")
+        raise pickle.UnpicklingError(f"{module}.{name} is not an allowed type in this data")
 
 
 def written(value: Any) -> bytes:
@@ -240,7 +240,7 @@ def in_child(work: Callable[[], Result], progress: Progress, timeout_s: float, *
     except EOFError:
         child.join()
         text = f"the run died {_where(progress)} (exit status {child.exitcode})"
-        hint = "scons replay tells the kernel and the cause"
+        hint = "run 'scons replay', which names the kernel and the cause"
         raise RunFault("runtime_error", ErrorInfo("crash", text, hint=hint)) from None
     finally:
         child.kill()

@@ -109,8 +109,8 @@ class Units:
         if not self._files:
             raise ArtifactError(
                 artifact / "ptoas",
-                "has no .pto modules, and the reference is computed from them",
-                "compile the program again; kernels written by hand have none, and scons step TASK= walks through them",
+                "has no .pto modules, from which the reference is computed",
+                "compile the program again; for kernels written by hand, use 'scons step TASK='",
             )
 
     def body(self, kernel: str, source: Path, tensors: int) -> Body | None:
@@ -128,7 +128,10 @@ class Units:
         passed = read[1] if read is not None else positional(_kinds(function), tensors)
         if len(passed) != len(function.args):
             raise ArtifactError(
-                source, f"passes {len(passed)} values to @{name}, which takes {len(function.args)} in {unit.path.name}",
+                source, (
+                    f"passes {len(passed)} values to @{name}, which takes {len(function.args)} "
+                    f"parameters in {unit.path.name}"
+                ),
                 "compile the program again, or splice its edited module", kind="build_error",
             )  # fmt: skip
         return Body(unit, function, unit.namespace[unit.generated.names[name]], passed)

@@ -31,7 +31,7 @@ BUGS = (
     _kernel("address far past a tensor", "crash", "y[(1 << 28) - (1 << 20)] = 1;", "bytes past the end of"),
     _kernel("division by zero", "crash", "volatile int zero = 0; zero = 7 / zero;", "crashed: SIGFPE"),
     _kernel("failed assertion", "crash", "abort();", "crashed: SIGABRT (Aborted)"),
-    _kernel("exception out of a kernel", "exception", 'throw std::runtime_error("no such row");', "let an exception escape: no such row", _ENTRY),
+    _kernel("exception out of a kernel", "exception", 'throw std::runtime_error("no such row");', "throws an exception that nothing catches: no such row", _ENTRY),
     _kernel("kernel that ends the process", "exit", "exit(3);", "ended the process with exit status 3", _ENTRY),
     _kernel("loop without end in a kernel", "hang", "for (volatile int i = 0;;) {}", "had not finished at the time limit of 1 s"),
     _kernel(

@@ -186,7 +186,7 @@ BUGS = (
          '"kernel_mul.cpp"), "core_type": "aiv"},\n]'),
     ),
     _lint(
-        "kernel number that does not exist", "artifact", _ORCH, "rt_submit_aiv_task(7", "submits func_id 7, which no kernel has",
+        "kernel number that does not exist", "artifact", _ORCH, "rt_submit_aiv_task(7", "submits func_id 7, but no kernel in the manifest has this func_id",
         (_ORCH, "rt_submit_aiv_task(2", "rt_submit_aiv_task(7"),
     ),
     _lint(
@@ -194,7 +194,7 @@ BUGS = (
         (_MANIFEST, '"kernel_mul.cpp"', '"kernel_mull.cpp"'),
     ),
     _lint(
-        "orchestration of an unknown vintage", "artifact", _ORCH, "", "unknown vintage",
+        "orchestration of an unknown vintage", "artifact", _ORCH, "", "unknown API version",
         (_ORCH, "", "// nothing\nvoid aicpu_orchestration_entry() {}\n"),
     ),
 )

@@ -130,7 +130,7 @@ def test_one_region_for_several_dispatches_and_chips():
         (REPORT, r"run failed with code -9: .*'talk'.*no rows left"),
         (CRASH, r"run failed: .*orchestration crashed.*SIGSEGV"),
         (BREAK_KERNEL, r"run failed: .*kernel 'breaks_5' crashed.*SIGSEGV"),
-        (LET_FAIL, r"run failed: .*kernel 'throws_9' let an exception escape"),
+        (LET_FAIL, r"run failed: .*kernel 'throws_9' throws an exception that nothing catches"),
         (WRITE_BEHIND, r"run failed: .*orchestration crashed.*SIGSEGV.*0x2"),
         (
             READ_OUTSIDE,

@@ -148,7 +148,7 @@ def test_a_list_with_options_and_tags(three: Project) -> None:
             f"list.txt:1: is not a valid line of the list: No closing "
             f"quotation; {_SHAPE}"
         )),
-        (["JIT=@list.txt"], "_jit_chain RTOL=x", "list.txt:1: RTOL=x: is not a finite number that is 0 or more"),
+        (["JIT=@list.txt"], "_jit_chain RTOL=x", "list.txt:1: RTOL=x: is not a finite number of 0 or more"),
         (["JIT=@list.txt"], "_jit_chain SHARD=1/2", (
             "list.txt:1: SHARD= applies to the whole command, not to one line of the list; pass it on the "
             "command line of scons"
