@@ -211,7 +211,7 @@ def _tolerances(values: Mapping[str, Any]) -> dict[str, float]:
     for key, value in tolerances.items():
         if not is_tolerance(value):
             raise RuleError(
-                (f"ReplayTest: {key.lower()}={value!r} is not a tolerance; write a finite number of 0 or more")
+                f"ReplayTest: {key.lower()}={value!r} is not a tolerance; write a finite number of 0 or more"
             )
     return {key: float(value) for key, value in tolerances.items()}
 
