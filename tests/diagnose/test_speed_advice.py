@@ -214,6 +214,17 @@ def test_short_tasks_in_a_chain_are_one_task() -> None:
     assert_gain(gain, slow, run([*SHORT] * 6))
 
 
+def test_one_block_on_many_cores_is_split() -> None:
+    """The edit's gain is that of the same steps, dealt out to blocks by hand."""
+    step = [load(8, 1024), *both(MTE2, V), vector("TADDS", tile(0, 8, 1024, READ), tile(0x8000, 8, 1024, WRITE))]
+    slow = run(step * 42)
+    gain = advice(slow)["speed/few-blocks"]
+    blocks = int(gain.finding.hint.removeprefix("split the work into ").removesuffix(" blocks"))
+    assert (gain.finding.message, blocks) == ("1 block of 0 on 48 cores: the others are idle", 7)
+    assert_gain(gain, slow, run(step * 6, blocks=7))
+    assert "speed/few-blocks" not in advice(run(step * 2, blocks=48))
+
+
 def test_a_last_wave_on_few_cores() -> None:
     big = [load(32, 1024)] * 20
     gain = advice(run(big, blocks=60))["speed/last-wave"]

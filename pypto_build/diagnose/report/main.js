@@ -176,6 +176,7 @@ if (data.graph) sections.push(section("graph", `Task graph (${data.graph.tasks.l
   showDetails(data.graph, document.getElementById("details"));
 }));
 if (data.timeline) sections.push(section("timeline", "Timeline", timeSection));
+if (data.predicted) sections.push(section("predicted", data.predicted.title, predictedSection));
 if (data.sources?.length) sections.push(section("sources", "Sources", sourcesSection));
 if (data.environment) sections.push(section("environment", "Environment and revisions", listSection(data.environment)));
 if (data.commands) sections.push(section("commands", "Repeat it", commandsSection));
