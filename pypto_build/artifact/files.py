@@ -9,6 +9,7 @@ import errno
 import hashlib
 import mmap
 import os
+import re
 import stat
 import threading
 from collections.abc import Iterator
@@ -47,6 +48,19 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Write ``data`` to ``path`` atomically."""
     with replace_file(path) as file:
         file.write(data)
+
+
+# Names of such files, with the number of the process that writes them.
+_TEMPORARY = re.compile(r"\..+\.(\d+)(?:\.[0-9a-f]{8})?\.tmp\Z")
+
+
+def remove_temporary(root: Path) -> None:
+    """Remove the temporary files below `root` of processes that were killed before they renamed them."""
+    for path in root.rglob(".*.tmp"):
+        writer = _TEMPORARY.match(path.name)
+        if writer and not os.path.exists(f"/proc/{writer[1]}"):
+            with suppress(OSError):
+                path.unlink()
 
 
 # Digests of files that may be larger than memory.

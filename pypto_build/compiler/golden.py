@@ -28,7 +28,7 @@ from pypto_build.artifact.compiled_files import (
     read_computed_data,
 )
 from pypto_build.artifact.errors import require_torch
-from pypto_build.artifact.files import from_here, read_text, write_bytes
+from pypto_build.artifact.files import from_here, read_text, remove_temporary, write_bytes
 from pypto_build.artifact.pt import write_pt
 
 
@@ -59,6 +59,7 @@ def _bring_up_to_date(root: Path) -> int:
     source, stamp = root / "golden.py", _Stamp(root)
     if stamp.is_current():
         return 0
+    remove_temporary(root / "data")
     try:
         require_torch(str(source))
         files = compute(root, stamp.given())

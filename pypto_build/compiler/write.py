@@ -14,7 +14,7 @@ from pypto_build.artifact.compiled_files import (
     encode_compiled_files,
     read_compiled_files,
 )
-from pypto_build.artifact.files import write_bytes
+from pypto_build.artifact.files import remove_temporary, write_bytes
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, is_edited
 
 #: The file that marks an artifact as complete; it is written last.
@@ -31,8 +31,10 @@ def files_document(program: str, sources: list[str], files: Mapping[str, str | b
 def write_files(root: Path, files: Mapping[str, str | bytes]) -> list[str]:
     """Make `root` hold these files and none that an earlier run wrote besides; returns the paths that changed.
 
-    Everything is written under temporary names first, so an error leaves what was there.
+    Everything is written under temporary names first, so an error leaves what was there. A kill may leave temporary
+    files, which the next run removes.
     """
+    remove_temporary(root)
     earlier = read_compiled_files(root / COMPILED_FILES_NAME)
     stale = sorted(set(earlier.files) - set(files)) if earlier else []
     encoded = {path: _encoded(content) for path, content in files.items()}

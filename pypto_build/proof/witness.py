@@ -203,6 +203,12 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
     return account
 
 
+def special_file(environment: Mapping[str, str]) -> str:
+    """Return the last device or pipe that a command opened in this environment; empty if it was none or not watched."""
+    paths = [event[-1] for event in _events(Path(environment.get(VARIABLE, ""))) if event[0] == _SPECIAL]
+    return paths[-1] if paths else ""
+
+
 def _is_temporary(account: Account, path: str) -> bool:
     """Return whether the command made a file or directory that was not there, and removed it: that it is not there
     stays an input."""
@@ -319,6 +325,7 @@ def _note_unwatched(account: Account, path: str, _: list[str]) -> None:
 
 #: Events each of which counts: the start, the refusal and the life of programs, and the line between two commands.
 _COUNTED = "XEPFZ"
+_SPECIAL = "C"
 #: Count of numbers in front of an event's path.
 _NUMBERS = {"R": 6, "B": 1, "X": 1, "E": 1, "P": 1, "F": 1, "S": 2, "T": 2, "N": 1, "O": 1, "Q": 2}
 _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {

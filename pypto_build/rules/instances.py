@@ -22,7 +22,6 @@ from pypto_build.artifact.files import write_bytes
 from pypto_build.facts import places
 from pypto_build.proof import Action
 from pypto_build.proof.action import Helper
-from pypto_build.rules.machinery.actions import run_silently
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.cache import cache_dir
@@ -93,8 +92,9 @@ class Instances:
     def _compile(self, symbol: str, helpers: tuple[Helper, ...]) -> None:
         def spawn(command: list[str], env: dict[str, str]) -> tuple[int, str]:
             # The working directory is in the object, which all workspaces share.
-            status, output = run_silently(self._workspace.confine(command, self._directory), env, self._directory)
-            return (1, output) if not status and symbol not in read_elf(Path(command[-1])).defined else (status, output)
+            confined = self._workspace.confine(command, self._directory)
+            status = self._workspace.compile(confined, env, self._directory)[0]
+            return (status or int(symbol not in read_elf(Path(command[-1])).defined)), ""
 
         self._output_dir.perform(self._action(symbol), spawn, lambda: helpers)
 

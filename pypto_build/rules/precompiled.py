@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pypto_build.artifact.files import write_bytes
 from pypto_build.proof import Action
 from pypto_build.proof.action import Helper
-from pypto_build.rules.machinery.actions import run_silently
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.steps import Step, perform
 from pypto_build.rules.machinery.workspace import Workspace
@@ -52,7 +51,7 @@ class Precompiled:
             ),
             "[headers] precompile",
             f"{recipe.main_header}, once for these flags",
-            spawn=run_silently,
+            spawn=lambda command, env: (workspace.compile(command, env)[0], ""),
             writes_to=directory,
             in_common=True,
         )

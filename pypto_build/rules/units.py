@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from SCons.Scanner import Classic
 from SCons.Scanner.C import CScanner
 
 from pypto_build import terminal
@@ -19,7 +21,6 @@ from pypto_build.facts import places
 from pypto_build.proof import Action, OutputDir
 from pypto_build.proof.action import Helper
 from pypto_build.proof.output_dir import Spawn
-from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.inputs import makers_above
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
@@ -48,6 +49,8 @@ _HARMLESS = r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif
 _REMARK = r"[ \t]*(?://[^\n]*[^\\\n]|//)?"
 # Lines that only a compiler for devices sees.
 _FOR_DEVICES = r"(?m)^[ \t]*#if !defined\(__CPU_SIM\)\n(?:[ \t]*(?!#[ \t]*(?:if|el|endif)).*\n)*[ \t]*#endif"
+# Bytes of a file in which SCons looks for lines that include others.
+_MOST_SCANNED = 64 << 20
 # The error of compilers for a missing file.
 _MISSING = re.compile(r"fatal error: .*(No such file|file not found)")
 # `__DATE__` and `__TIME__` are those of the first second of 2000 in every compilation.
@@ -163,6 +166,7 @@ class Compilation:
                     action,
                     f"[cpp->.so] {step.label}",
                     subject,
+                    spawn=self._workspace.compile,
                     helpers=partial(self._callees, plan, before) if calls else None,
                     restored=back if step.suffix == plan.recipe.suffix else "",
                     hushed=self._hushed,
@@ -182,7 +186,8 @@ class Compilation:
             "[cpp->.so] compile",
             self._workspace.short(plan.source),
             spawn=partial(
-                _compile_by_name, partial(self._compile_calling, plan) if plan.recipe.calling else run_captured
+                _compile_by_name,
+                partial(self._compile_calling, plan) if plan.recipe.calling else self._workspace.compile,
             ),
             helpers=lambda: self._helpers(plan),
             hushed=self._hushed,
@@ -228,10 +233,10 @@ class Compilation:
     def _compile_calling(self, plan: Plan, command: list[str], env: dict[str, str]) -> tuple[int, str]:
         """Compile a unit that calls instances. If these cannot be built, the unit is compiled with its own."""
         command = in_colours(command)
-        status, output = run_captured(command, env)
+        status, output = self._workspace.compile(command, env)
         if status or self._has_instances(plan, Path(command[-1]), env):
             return status, output
-        return run_captured([word for word in command if word not in plan.recipe.calling], env)
+        return self._workspace.compile([word for word in command if word not in plan.recipe.calling], env)
 
     def _has_instances(self, plan: Plan, file: Path, env: dict[str, str]) -> bool:
         from pypto_build.rules.instances import missing_instances
@@ -257,7 +262,7 @@ class Compilation:
             if not defines and not declares_names_of(headers, _text(plan)):
                 return True
         *words, _, _, _, _ = plan.compile_argv(source, "")
-        status, expanded = run_captured([*words, "-E", source], env)
+        status, expanded = self._workspace.compile([*words, "-E", source], env)
         own = None if status or has_markers(_text(plan)) else own_text(expanded, headers)
         if own is None or not leaves_templates_alone(own):
             return False
@@ -288,6 +293,17 @@ class Compilation:
             self._precompiled[key] = Precompiled(self._workspace, recipe, self._environment)
         helper = self._precompiled[key].ready()
         return (helper,) if helper else ()
+
+
+def _included_names(self: Classic, node: Any) -> list[tuple[str, ...]]:
+    """Do as SCons' scanners do, but leave out devices and pipes, which they would read without end."""
+    status = node.stat()
+    is_text = status is not None and stat.S_ISREG(status.st_mode) and status.st_size <= _MOST_SCANNED
+    return _NAMES(self, node) if is_text else []
+
+
+_NAMES = Classic.find_include_names
+Classic.find_include_names = _included_names
 
 
 def _compile_by_name(compile_: Spawn, command: list[str], env: dict[str, str]) -> tuple[int, str]:

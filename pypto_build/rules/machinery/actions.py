@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
+import resource
+import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pypto_build import terminal
+from pypto_build.proof.witness import special_file
+from pypto_build.rules.machinery.termination import descendants
 from pypto_build.turn import waiting_environment, without_interrupts
 
 #: The words that are run for a command, which may write to another place than OUT.
 Confine = Callable[[list[str], Path | None], list[str]]
+
+# Bytes that a compiler's process may take, and each file that it writes.
+_LIMIT = max(4 << 30, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4)
+_MOST_PRINTED = 16 << 20
+_IS_EXCESS = re.compile(r"out of memory|memory exhausted|bad_alloc|File size limit|Killed", re.IGNORECASE)
 
 
 def run_captured(command: list[str], env: dict[str, str]) -> tuple[int, str]:
@@ -39,10 +51,55 @@ def run_briefly(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     return run.returncode, ""
 
 
-def run_silently(command: list[str], env: dict[str, str], directory: Path | None = None) -> tuple[int, str]:
-    """Run a command in `directory` whose failure is not reported."""
-    run = subprocess.run(command, env=env, capture_output=True, check=False, cwd=directory)
-    return run.returncode, ""
+def run_limited(
+    command: list[str], env: dict[str, str], seconds: float, directory: Path | None = None
+) -> tuple[int, str]:
+    """Run a compiler in `directory`, without input and within limits of time, memory and file sizes.
+
+    A source can include a device or a pipe that has no end. The error names such a file if the compiler was watched.
+    """
+    with tempfile.TemporaryFile(dir=env.get("TMPDIR")) as printed:
+        try:
+            process = subprocess.Popen(
+                command, env=env, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT, cwd=directory
+            )
+        except OSError as error:
+            return 127, f"scons: {command[0]}: {error.strerror}\n"
+        _limit(process.pid)
+        excess = _wait(process, seconds)
+        printed.seek(0)
+        text = printed.read(_MOST_PRINTED).decode(errors="replace")
+    status = 1 if excess else process.returncode
+    if not excess and status and (status < 0 or _IS_EXCESS.search(text)):
+        excess = f"the compiler may have met its limit of {_LIMIT >> 30} GiB of memory and for each file"
+    if status and excess:
+        name = special_file(env)
+        text += f"error: {excess}" + (f"; it reads {name}, which is not a regular file" if name else "") + "\n"
+    return status, text
+
+
+def _limit(process: int) -> None:
+    """Limit what a process, and all that it starts from now on, may take."""
+    for kind, most in ((resource.RLIMIT_DATA, _LIMIT), (resource.RLIMIT_FSIZE, _LIMIT), (resource.RLIMIT_CORE, 0)):
+        with suppress(OSError, ValueError):  # it has ended
+            hard = resource.prlimit(process, kind)[1]
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.prlimit(process, kind, (most, hard))
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> str:
+    """Wait for a process. Kill it with all that it started after `seconds`, and return why; else an empty string."""
+    try:
+        process.wait(seconds)
+        return ""
+    except BaseException as error:
+        for each in [process.pid, *descendants(process.pid)]:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        process.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        return f"the compiler has not ended in {seconds:g} s (raise COMPILE_TIMEOUT= if it needs longer)"
 
 
 def run_streaming(command: list[str], env: dict[str, str]) -> tuple[int, str]:

@@ -34,7 +34,7 @@ def end_on_signals(silently: bool = False) -> None:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
-        for child in list(_descendants(os.getpid())):
+        for child in list(descendants(os.getpid())):
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL if silently else number)
         with suppress(OSError):  # there is no reader
@@ -66,11 +66,11 @@ def end_without_a_word() -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _descendants(process: int) -> Iterator[int]:
+def descendants(process: int) -> Iterator[int]:
     """Yield the processes that a process started, each before those that it started itself."""
     with suppress(OSError):
         for task in Path(f"/proc/{process}/task").iterdir():
             with suppress(OSError):
                 for child in map(int, (task / "children").read_text(encoding="ascii").split()):
                     yield child
-                    yield from _descendants(child)
+                    yield from descendants(child)

@@ -20,7 +20,7 @@ from pypto_build.artifact.snapshot import is_reference
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import OutputDir, Store, looking, witness
-from pypto_build.rules.machinery.actions import Confine
+from pypto_build.rules.machinery.actions import Confine, run_limited
 from pypto_build.rules.machinery.environment import passed_environment
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.manifests import EvaluatedManifests
@@ -98,6 +98,10 @@ class Workspace:
     def verbose(self) -> bool:
         """``VERBOSE=1``."""
         return bool(self.options["VERBOSE"])
+
+    def compile(self, command: list[str], env: dict[str, str], directory: Path | None = None) -> tuple[int, str]:
+        """Run a compiler or linker for a unit, within limits."""
+        return run_limited(command, env, self.options["COMPILE_TIMEOUT"], directory)
 
     @cached_property
     def store(self) -> Store:
