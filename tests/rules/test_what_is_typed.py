@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 from pypto_build import cli
@@ -145,3 +146,14 @@ def test_names_in_the_lines_of_scons_are_escaped(project: Project) -> None:
     for target, line in expected.items():
         run = project.quiet(target)
         assert run.status == 2 and line in run.output and "\x1b" not in run.output, run.output
+
+
+def test_a_report_on_an_artifact_with_the_name_of_a_mark(chain: Saved) -> None:
+    project = chain.again()
+    shutil.copytree(project.artifact, project.artifact.with_name("_jit_@DATA@"))
+    run = project.quiet("report", "JIT=_jit_@DATA@")
+    assert run.status == 0, run.output
+    text = (project.root / "build/a2a3sim/_jit_@DATA@/report.html").read_text(encoding="utf-8")
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert data and json.loads(data[1])
+    assert "_jit_@DATA@</title>" in text
