@@ -22,7 +22,7 @@ def every(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Callab
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
-            failed, skipped = list[tuple[str, Exception]](), list[pytest.skip.Exception]()
+            failed, skipped = list[tuple[str, Exception]](), list[BaseException]()
             for case in cases:
                 try:
                     test(**fixtures, **case)
