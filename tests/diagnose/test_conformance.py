@@ -32,6 +32,7 @@ from pypto_build.diagnose.conformance.results import (
 )
 from pypto_build.facts.run_options import DEVICE_RESULTS, FAST, SIMULATOR
 from pypto_build.pto.ops.agreement import AGREEMENTS
+from tests.rows import every
 from tests.rules.project import Project
 
 QUESTIONS = {question.name: question for group in groups() for question in group.questions}
@@ -59,7 +60,7 @@ def test_the_kit_asks_what_the_table_says() -> None:
     assert QUESTIONS.keys() == {row.name for row in AGREEMENTS.values() if row.kit}
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@every("name", QUESTIONS)
 def test_answers_tell_each_other_apart(name: str) -> None:
     question = QUESTIONS[name]
     exact = [answer.label for answer in question.answers if not answer.ulps]
@@ -70,7 +71,7 @@ def test_answers_tell_each_other_apart(name: str) -> None:
     assert {question.here, question.device or labels[0], question.simulator or labels[0]} <= set(labels)
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@every("name", QUESTIONS)
 def test_the_table_says_whose_answers_are_whose(name: str) -> None:
     question, row = QUESTIONS[name], AGREEMENTS[name]
     assert (question.device == question.here) == (row.device_by == "fast")
