@@ -12,13 +12,13 @@ from .records import Artifact, Kernel, Orchestration, Signature
 
 
 class _Code(str):
-    """Text that is printed as it stands, not quoted."""
+    """Text that is printed verbatim, not quoted."""
 
 
 def render_manifest(artifact: Artifact, directory: Path) -> str:
-    """Return the text of a manifest for ``artifact`` that lies in ``directory`` and finds the sources from there.
+    """Return the text of a manifest for ``artifact``, with source paths relative to ``directory``, where it will lie.
 
-    The same artifact at the same relative place gives the same text (`ways`). Importing it needs simpler, for
+    The text depends only on the artifact and the relative paths (`ways`). Importing it needs simpler, for
     ``ArgDirection``.
     """
     orchestration = _orchestration(artifact.orchestration, artifact.root)
@@ -46,7 +46,7 @@ def render_manifest(artifact: Artifact, directory: Path) -> str:
 
 
 def ways(artifact: Artifact, directory: Path) -> list[str]:
-    """Return the paths in such a manifest, or a document beside it: to the artifact and to its files outside."""
+    """Return the paths that such a manifest contains: to the artifact and to its external files."""
     files = [artifact.orchestration.source] if artifact.orchestration.external else []
     for kernel in artifact.kernels:
         files += [kernel.source] if kernel.external else []
@@ -95,7 +95,7 @@ def _kernel(kernel: Kernel, root: Path) -> dict[str, Any]:
 
 
 def _incore(kernel: dict[str, Any]) -> dict[str, Any]:
-    """Return the entry as simpler knows it, which has no ``external``."""
+    """Return the kernel's entry for simpler, which has no ``external``."""
     return {key: value for key, value in kernel.items() if key != "external"}
 
 
@@ -132,5 +132,5 @@ def _literal(value: object) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a Python string literal in double quotes; JSON's escapes are a part of Python's."""
+    """Return a Python string literal in double quotes, written with JSON's escapes."""
     return json.dumps(text, ensure_ascii=False)

@@ -14,7 +14,7 @@ Status = Literal["usage_error", "build_error", "runtime_error", "hang"]
 
 
 class Code(NamedTuple):
-    """A code of upstream's runtime, or one of ours from 200 on: number, name, and the usual remedy."""
+    """A fault code of upstream's runtime, or one of ours from 200 on: number, name, and the usual remedy."""
 
     number: int
     name: str
@@ -75,7 +75,9 @@ CODES = {code.number: code for code in list(globals().values()) if isinstance(co
 
 
 class FaultKind:
-    """The kinds, in the order of a run. They are plain numbers: making an enumeration of so many takes 2 ms."""
+    """Numbers of the kinds, in the order of a run. They are plain integers, because creating such a large
+    enumeration takes 2 ms.
+    """
 
     # requests to a run
     UNKNOWN_PLATFORM = 1
@@ -180,7 +182,7 @@ class FaultKind:
 
 
 class Kind(NamedTuple):
-    """A row: code, message, hint, and the status of a verdict that ends so."""
+    """A row: fault code, message, hint, and the status of a verdict with this fault."""
 
     code: Code
     message: str
@@ -439,7 +441,7 @@ KINDS: dict[int, Kind] = {
 
 
 class Nearness(IntEnum):
-    """Position of the address that crashed a kernel, relative to a memory."""
+    """Position of a crash address relative to the nearest memory block."""
 
     UNKNOWN = 0
     NOTHING = 1

@@ -1,4 +1,4 @@
-"""The command ``pypto-build``: hands its command line to the resident process, or does it itself."""
+"""The command ``pypto-build``: hands its command line to the resident process, or runs it in its own process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ALONE = frozenset(
 
 
 def main() -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     if reason := unsupported():
         print(reason, file=sys.stderr)
         return 2

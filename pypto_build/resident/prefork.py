@@ -41,7 +41,7 @@ _SCONSTRUCT = str(Path(pypto_build.rules.__file__).with_name("SConstruct"))
 
 
 def key_of(words: Sequence[str], environment: Mapping[str, str], start: SconsStart | None = None) -> bytes:
-    """Return a digest of all that two commands must have in common for one preforked process to do both."""
+    """Return a digest of everything that two commands must share to use the same preforked process."""
     umask = os.umask(0o077)
     os.umask(umask)
     where = os.stat(".")  # not its name alone: another one may be there by now
@@ -62,14 +62,16 @@ def stamps(paths: Iterable[str]) -> dict[str, Identity]:
 
 
 def is_settled(identities: Mapping[str, Identity], started: int) -> bool:
-    """Return True if none of these files changed since a process ``started``, by the system's clock."""
+    """Return True if none of these files has changed since ``started``, the start of a process by the system's
+    clock.
+    """
     return not any(changed_since(stamp, started) for stamp in identities.values())
 
 
 def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | None:
-    """Hand a command to the process behind ``stand``; return its exit status, or None if that process does not take it.
+    """Hand a command to the preforked process at ``stand``; return its exit status, or None if that process refuses.
 
-    Raises `EOFError` if the command was lost in the middle.
+    Raises `EOFError` if the connection ended in the middle of the command.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
@@ -94,10 +96,9 @@ def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | Non
 class Leaving:
     """Leaves a preforked process behind where SCons calls our tool.
 
-    ``close`` is called in that process first. ``started`` is the time at which this process started. ``scripts`` are
-    the files besides modules that SCons has read until then.
-
-    `in_fork` is set in the forks of that process. They must not return to the code that called SCons.
+    ``close`` is called first in that process. ``started`` is the start time of this process. ``scripts`` are the files,
+    without modules, that SCons has read so far. `in_fork` is True in forks of the preforked process. They must not
+    return to the code that called SCons.
     """
 
     def __init__(
@@ -109,9 +110,9 @@ class Leaving:
         self.in_fork: socket.socket | None = None
 
     def leave(self, look_ahead: Callable[[], None]) -> None:
-        """Fork the process to leave behind; return in this process, and in every fork of the one left behind.
+        """Fork the preforked process; return in this process, and later in each fork of the preforked process.
 
-        Call it where SCons calls the tool.
+        Call this where SCons calls the tool.
         """
         modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         code = stamps([_SCONSTRUCT, *self._scripts, *filter(None, modules)])
@@ -133,7 +134,7 @@ class Leaving:
         self.in_fork, self._told = _Stand(self._register, code, report, look_ahead).serve(self._key)
 
     def tell(self) -> None:
-        """Tell the preforked process at the end of a command what the next one will need."""
+        """At the end of a command, tell the preforked process what the next command will need."""
         report = msgspec.json.encode(prefork.NEXT.wanted)
         if self._told >= 0:
             with suppress(OSError):
@@ -143,7 +144,7 @@ class Leaving:
 
 
 class _Stand:
-    """A preforked process: it only forks, and keeps what the next fork will need."""
+    """A preforked process: it only forks, and keeps the data for the next fork."""
 
     def __init__(
         self, register: socket.socket, code: Mapping[str, Identity], report: int, look_ahead: Callable[[], None]
@@ -154,10 +155,10 @@ class _Stand:
         self._forks: dict[int, int] = {}  # processes by their descriptors
 
     def serve(self, key: bytes) -> tuple[socket.socket, int]:
-        """Serve until a fork has a command to do, and return in that fork only.
+        """Serve until a fork has a command to run, and return in that fork only.
 
-        Return the connection to the caller, and the descriptor to which the command tells at its end what the next one
-        needs.
+        Return the connection to the caller, and the descriptor for the command's report at its end on what the next
+        command needs.
         """
         try:
             self._register.send(key)
@@ -182,7 +183,7 @@ class _Stand:
             os._exit(1)
 
     def _learn(self, descriptor: int) -> None:
-        """Read what the next command will need, as a command that has ended tells it."""
+        """Read the report of a finished command on what the next one needs."""
         self._told.discard(descriptor)
         data = os.read(descriptor, _LARGEST)
         os.close(descriptor)
@@ -227,7 +228,7 @@ class _Stand:
 
 
 def end_fork(connection: socket.socket, status: int) -> NoReturn:
-    """End a fork that has done its command, and send the exit status to the caller."""
+    """End a fork that has run its command, and send the exit status to the caller."""
     flush_streams()
     with suppress(OSError):
         connection.send(NUMBER.pack(status))

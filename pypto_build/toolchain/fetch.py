@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def fetch(project: str, chosen: str) -> Path:
-    """The checkout of a revision; from a local clone, from what is here already, or else from the pinned address."""
+    """Return the checkout of a revision: from a local clone, from the cache, or else from the pinned address."""
     pin = pins.read_pins()[project]
     chosen = chosen or pin.revision
     repository = pins.Repository(project)

@@ -16,14 +16,14 @@ _TIME_LIMIT_S = 10
 
 
 class Launcher(NamedTuple):
-    """A launcher's program, and the directories in which it keeps what is its own."""
+    """A launcher's program, and the directories of its own data."""
 
     path: str
     private: tuple[str, ...]
 
 
 def find_launcher(name: str, environment: Mapping[str, str]) -> Launcher | None:
-    """Return the launcher ``name``, which will run in ``environment``; None for none.
+    """Return the launcher ``name`` for use in ``environment``; None for an empty name.
 
     Raises:
         ToolchainError: it is not installed.
@@ -50,7 +50,7 @@ def _private(name: str, path: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def _told(path: str, environment: Mapping[str, str], setting: str) -> list[str]:
-    """Return a directory that ccache has in its environment or its configuration, as a list; empty if it has none."""
+    """Return a directory from ccache's environment or configuration, as a list; empty if it is not set."""
     answer = _said([path, "--get-config", setting], environment)
     return [answer] if os.path.isabs(answer) else []
 

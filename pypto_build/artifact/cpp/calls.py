@@ -105,7 +105,7 @@ def _slot_tensor(walk: WalkState, node: Node, owner: Value, arguments: list[Valu
 
 
 def _call(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
-    """A function of the runtime called as its method: ``runtime->add_task(...)``."""
+    """Evaluate a function of the runtime that is called as a method: ``runtime->add_task(...)``."""
     return FUNCTIONS[callee(node)[0]](walk, node, [owner, *arguments])
 
 
@@ -165,7 +165,7 @@ def _external(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
 
 
 def _from_slots(walk: WalkState, value: Value) -> Value:
-    """Return the tensors in entry argument slots; a value that is a tensor already stays as it is."""
+    """Return the tensors in entry argument slots; a value that is already a tensor is returned unchanged."""
     walk.found.tensor_slots |= value.slots
     return Value(refs=value.refs | frozenset(Ref(slot) for slot in value.slots))
 
@@ -204,7 +204,9 @@ def _write_element(walk: WalkState, node: Node, arguments: list[Value]) -> Value
 
 
 def _submit_graph(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
-    """Follow ``rt_submit_graph([key,] function, args, ...)``: it calls the function with the words behind it."""
+    """Follow ``rt_submit_graph([key,] function, args, ...)``: it calls the function with the arguments after
+    ``function``.
+    """
     for index, argument in enumerate(arguments):
         if argument.functions:
             return walk.call(argument.functions[-1], arguments[index + 1 :], [])
@@ -226,7 +228,9 @@ def _copy_out(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
 
 
 def _listed_task(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
-    """``add_task(rt, words, count, func_id, core_type)``: the words do not tell tensors from scalars."""
+    """Evaluate ``add_task(rt, words, count, func_id, core_type)``, whose words do not distinguish tensors from
+    scalars.
+    """
     if len(arguments) > 3:
         walk.found.listed |= arguments[3].numbers
     return UNKNOWN

@@ -200,7 +200,7 @@ _MAX_TRIPS = 4096
 
 
 def counter(walk: WalkState, loop: Node) -> dict[str, Value]:
-    """The counter of ``for (int i = a; i < b; i += c)`` by name, with all its values; empty for other loops."""
+    """Return the counter of ``for (int i = a; i < b; i += c)`` by name, with all its values; empty for other loops."""
     start, test = loop.child_by_field_name("initializer"), loop.child_by_field_name("condition")
     if start is None or start.type != "declaration" or test is None or test.type != "binary_expression":
         return {}
@@ -242,7 +242,7 @@ _ARGUMENTS_TYPE = re.compile(r"\b\w*TaskArgs?\b|OrchArg\b|uint64_t\b")
 
 
 class Walker(WalkState):
-    """One walk: the functions it is in, and how far it may still go."""
+    """One walk: the stack of functions it is in, and its remaining step limits."""
 
     def __init__(self, root: Node) -> None:
         super().__init__()
@@ -255,7 +255,7 @@ class Walker(WalkState):
         self._most_steps = max(_MOST_STEPS, 4 * root.descendant_count)
 
     def run(self, entry: str) -> bool:
-        """Walk function ``entry``; false if there is none. Raises `NestedTooDeeply`."""
+        """Walk function ``entry``; return False if it does not exist. Raises `NestedTooDeeply`."""
         self._globals(self.root)
         functions = self.lookup(entry).functions
         if not functions:
@@ -342,7 +342,7 @@ class Walker(WalkState):
     # -- statements ---------------------------------------------------------------------------------------------
 
     def statement(self, node: Node) -> None:
-        """Walk one statement of any kind; kinds without a meaning of their own are walked through."""
+        """Walk one statement; for a kind without special handling, walk its parts."""
         handler = _STATEMENTS.get(node.type)
         if handler is None and node.type.endswith(_EXPRESSION_SUFFIXES):
             self.value(node)
@@ -363,13 +363,13 @@ class Walker(WalkState):
             self.each(node)
 
     def _part(self, node: Node, field: str) -> None:
-        """Walk a part of a statement, if it has it."""
+        """Walk a part of a statement, if the statement has it."""
         child = node.child_by_field_name(field)
         if child is not None:
             self.statement(child)
 
     def _scope_macro(self, node: Node) -> None:
-        """``PTO2_SCOPE(...) {`` looks like a nested function definition to the grammar."""
+        """Walk ``PTO2_SCOPE(...) {``, which the grammar parses as a nested function definition."""
         self._part(node, "body")
 
     def _return(self, node: Node) -> None:
@@ -425,7 +425,7 @@ class Walker(WalkState):
 
 
 def _skip(walker: Walker, node: Node) -> None:
-    """Say nothing about values."""
+    """Ignore a node that has no effect on values."""
 
 
 _STATEMENTS: dict[str, Callable[[Walker, Node], None]] = {
