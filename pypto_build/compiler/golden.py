@@ -78,8 +78,9 @@ def _bring_up_to_date(root: Path) -> int:
 
 
 def program_line(root: Path, name: str, line: int) -> tuple[Path, int]:
-    """File and line of the program that a line in a function of golden.py was taken from; that line itself where it is
-    not clear which."""
+    """Return file and line in the program for a line of golden.py; the line of golden.py itself if the origin is
+    ambiguous.
+    """
     function = re.compile(rf"\s*def {re.escape(name)}\(")
     document = read_compiled_files(root / COMPILED_FILES_NAME)
     written = (root / "golden.py").read_text(encoding="utf-8").splitlines()
@@ -109,7 +110,7 @@ class _Stamp:
         return bool(self.files) and self.golden_then == self.golden and are_as_recorded(self.root, self.files)
 
     def given(self) -> frozenset[str]:
-        """Return the inputs that are not as this tool made them, by name."""
+        """Return the names of the inputs that differ from those that this tool generated."""
         paths = sorted((self.root / "data" / "in").glob("*.pt"))
         return frozenset(path.stem for path in paths if self.made.get(f"data/in/{path.name}") != digest_of(path))
 

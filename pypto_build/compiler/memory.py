@@ -1,4 +1,4 @@
-"""Infer memory spaces and core types: which memory each tile lives in, and which core a kernel runs on.
+"""Infers memory spaces and core types: the memory of each tile, and the core that runs a kernel.
 
 Global memory -> Mat -> Left/Right -> matmul -> Acc on the cube core; global memory -> Vec -> … on the vector core. A
 tile that one core makes and the other needs gets a `cross` operation, which makes the kernel mixed.
@@ -27,13 +27,15 @@ def infer_memory(program: Program) -> Program:
 
 
 def infer_function_core_type(function: IrFunction) -> str:
-    """`aic`, `aiv`, or `mixed` for a kernel with operations of both; a kernel without tiles runs on `aiv`."""
+    """Return `aic`, `aiv`, or `mixed` for a kernel with operations of both cores; `aiv` for a kernel without tiles."""
     sides = {side for op in function.body.walk() if (side := side_of(op, function))}
     return "mixed" if len(sides) == 2 else "aic" if sides == {"cube"} else "aiv"
 
 
 def side_of(op: Op, function: IrFunction) -> str:
-    """Return cube, vector, or empty for operations of both cores. Moves of data belong to the memory they touch."""
+    """Return cube or vector; empty for operations of both cores. A data move belongs to the core whose memory it
+    accesses.
+    """
     spec = OPERATIONS.get(op.name)
     if op.name == "cross":
         return ""
@@ -118,7 +120,7 @@ class _Spaces:
         return set().union(*(self.wanted.get(n, set()) for n in self.webs.get(name, {name})))
 
     def space_of(self, name: str) -> str:
-        """Return the space of a value: its operation's, one of its carried values', else the space its uses want."""
+        """Return the space of a value: that of its operation, of a carried value, else the space that its uses need."""
         web = self.webs.get(name, {name})
         spaces = {self.natural[n] for n in web if n in self.natural}
         if "acc" in spaces:
@@ -186,7 +188,7 @@ class _Spaces:
             op.attrs["space"] = next(iter(wanted_spaces)) if wanted_spaces in ({"left"}, {"right"}) else "mat"
 
     def second_load(self, op: Op, out: list[Op]) -> None:
-        """A load that both cores use is done by each."""
+        """Duplicate a load whose result both cores use."""
         if self.wanted_of(op.result) & {"left", "right", "mat"} and op.result not in self.webs:
             name = f"{op.result}_mat"
             self.values.derive(name, op.result, self.in_space(op.result, "mat"))
@@ -194,7 +196,7 @@ class _Spaces:
             out.append(replace(op, results=(name,)))
 
     def cross_where_needed(self, op: Op, name: str, out: list[Op]) -> None:
-        """Let a tile cross to the other core right behind the operation that makes it, if that core needs it."""
+        """Insert a `cross` operation right after a tile's definition, if the other core needs the tile."""
         if not self.values.is_tile(name) or op.name == "load":
             return
         wanted_spaces, space = self.wanted.get(name, set()), self.values.tile(name).space
@@ -210,7 +212,7 @@ class _Spaces:
         out.append(Op("cross", (Ref(name),), {"target": space}, (crossed,), position=op.position))
 
     def operand(self, op: Op, number: int, space: str, out: list[Op]) -> Operand:
-        """The operand in the space the instruction takes it from."""
+        """Return the operand in the memory space that the instruction reads, moving it there if necessary."""
         ref = op.ref(number)
         name = ref.name
         here = self.space(name)
@@ -258,7 +260,7 @@ class _Spaces:
 
 
 def verify_memory(function: IrFunction) -> None:
-    """Every tile of a kernel has a space; numbers and tensors have none."""
+    """Verify that every tile of a kernel has a space, and that numbers and tensors have none."""
     if function.kind != "kernel":
         return
     for op in function.body.walk():

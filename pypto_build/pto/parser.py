@@ -55,14 +55,14 @@ def _require_file(descriptor: int, path: str) -> None:
 
 
 def parse(text: str, path: str = "<pto>") -> Module:
-    """The module written in `text`; raises PtoError. `path` is only used in messages."""
+    """Return the module written in `text`; `path` is used in messages only. Raises PtoError."""
     source = Source(path, text)
     reader = ModuleReader(source)
     return reader.file()
 
 
 def parse_file(path: str | Path) -> Module:
-    """The module in a file; raises PtoError, also when the file cannot be read."""
+    """Return the module in a file. Raises PtoError, also for an unreadable file."""
     try:
         text = read_module(path)
     except OSError as error:
@@ -72,7 +72,7 @@ def parse_file(path: str | Path) -> Module:
 
 class ModuleReader(OperationReader):
     def file(self) -> Module:
-        """One `module`, or functions without one."""
+        """Read one `module`, or functions without one."""
         aliases = self.aliases()
         if self.tokens[self.at] == "module":
             module = self.module()
@@ -90,7 +90,7 @@ class ModuleReader(OperationReader):
         return module
 
     def aliases(self) -> dict[str, str]:
-        """`#name = …` lines; kept as text."""
+        """Read `#name = …` lines as text."""
         aliases: dict[str, str] = {}
         while self.tokens[self.at][:1] == "#" and self.tokens[self.at + 1] == "=":
             name = self.tokens[self.at]
@@ -158,7 +158,7 @@ class ModuleReader(OperationReader):
         return function
 
     def arguments(self) -> tuple[Argument, ...]:
-        """`(%a: T {…}, …)`; in a declaration the names may be absent."""
+        """Read `(%a: T {…}, …)`; in a declaration the names may be absent."""
         self.expect("(", "'(' and the arguments")
         arguments: list[Argument] = []
         while self.tokens[self.at] != ")":
