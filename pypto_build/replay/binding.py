@@ -127,7 +127,7 @@ LENT_FROM = 64 << 20
 
 
 def lent(binding: Binding) -> dict[int, memoryview]:
-    """Return the large inputs that are used without a copy, by index: nothing may write to them."""
+    """Return the large inputs that are used without a copy, by index; no process may write to them."""
     return {
         index: tensor.initial
         for index, tensor in enumerate(binding.tensors)
@@ -305,7 +305,9 @@ def _read(path: Path, param: Param) -> PtTensor:
 
 
 def _as_declared(tensor: PtTensor, dtype: str | None) -> PtTensor:
-    """Return the tensor in its unsigned dtype if the signed one carries its bits: older torch had no unsigned types."""
+    """Return the tensor in its declared unsigned dtype if the file has the signed type of that width: older torch
+    had no unsigned types.
+    """
     if dtype is None or tensor.dtype != _CARRIERS.get(dtype):
         return tensor
     return msgspec.structs.replace(tensor, dtype=dtype)

@@ -165,8 +165,9 @@ def run_in_turn(
 
 
 def run(request: Request, ahead: Ahead | None = None) -> int:
-    """Replay, make OUT show the results, and return the exit status. A child that was started `ahead` for this is
-    used."""
+    """Replay, link the results into OUT, and return the exit status. If ``ahead`` is a child that was started early
+    for this run, it is used.
+    """
     status = INTERRUPTED
     try:
         if request.results:

@@ -222,7 +222,7 @@ class Culprit:
 
     @property
     def subject(self) -> str:
-        """The first words of a message."""
+        """Return the first words of a message: the task, kernel or orchestration."""
         if self.loading:
             return f"loading {_readable(self.loading)}"
         if self.task is None:

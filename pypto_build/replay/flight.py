@@ -114,7 +114,7 @@ _WORDS: dict[FlightEvent, Callable[[Event], str]] = {
 
 
 def read_flight(buffer: memoryview | bytes) -> list[Event]:
-    """The events of the last run in the memory, the earliest first; none if nothing was recorded."""
+    """Return the events of the last run in the memory, the earliest first; empty if nothing was recorded."""
     view = memoryview(buffer).cast("B")
     if len(view) < _HEAD_BYTES:
         return []
@@ -168,7 +168,7 @@ class Kept(About, frozen=True):
     text: str
 
     def line(self, ranks: bool) -> str:
-        """Return the event as a line for people."""
+        """Return the event as a line for users."""
         source = "orchestration" if self.core < 0 else f"core {self.core}" + (f" ({self.role})" if self.role else "")
         return f"{self.ms:+10.3f} ms  {f'rank {self.rank} ' if ranks else ''}{source}: {self.text}"
 

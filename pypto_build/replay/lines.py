@@ -1,5 +1,4 @@
-"""Finds source lines of binaries that were compiled without line numbers: compiles them again, with them, after a
-crash.
+"""Finds source lines in binaries without line numbers: after a crash, recompiles them with line numbers.
 
 Line numbers in every binary would slow down every compilation. The command comes from ``compile_commands.json`` above
 the binary. It makes a shared object with the same functions, so an offset in a function stays the same.

@@ -57,12 +57,16 @@ def load(words: Sequence[str], started: int) -> None:
 
 
 def is_whole() -> bool:
-    """Return whether the loaded files can be used. Kernel libraries that were replaced do not matter."""
+    """Return whether the loaded files are still valid. Replaced kernel libraries do not matter, since forks reload
+    them.
+    """
     return all(loaded.is_whole() for loaded in _LOADED)
 
 
 def run(begin: Callable[[], object]) -> int:
-    """Run the replay when its turn comes; return the exit status. Unless ``begin`` was called, nothing was done."""
+    """Run the replay when its turn comes; return the exit status. If ``begin`` was not called, nothing has been
+    executed.
+    """
     (loaded,) = _LOADED
     signal.signal(signal.SIGTERM, terminate)
     note_start("the replay, forked")

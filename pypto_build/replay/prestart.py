@@ -103,7 +103,8 @@ def _start(request: Request, libraries: Libraries | None) -> Ahead | None:
 
 
 def _looks(binding: Binding) -> Sequence[object]:
-    """Return the argument properties that a child is started with: those of the tensors except their contents, and
-    scalars."""
+    """Return the properties that a child's arguments must have in common: those of the tensors except their
+    contents, and scalars.
+    """
     tensors = [(tensor.name, tensor.direction, tensor.dtype, tensor.shape) for tensor in binding.tensors]
     return [*tensors, *binding.scalars]

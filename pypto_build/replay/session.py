@@ -101,7 +101,7 @@ def _open_kernels(build_dir: Path, interface: Interface) -> dict[int, str]:
 
 
 def _remove_record(path: Path) -> None:
-    """Remove a record, and its directory unless the run left something else there."""
+    """Remove a record, and its directory unless it has other files."""
     path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         path.parent.rmdir()
@@ -115,7 +115,7 @@ _NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQ
 
 
 def _print(line: str) -> None:
-    """Print at once, so that the lines of kernels come in between where they belong."""
+    """Print with a flush, so that lines of kernels appear at the right position."""
     try:
         terminal.say(line)
     except BrokenPipeError:  # the reader has closed its end; the verdict is still written
@@ -123,10 +123,11 @@ def _print(line: str) -> None:
 
 
 def replay(request: Request, write: Callable[[str], None] | None = _print, ahead: Ahead | None = None) -> Verdict:
-    """Run an artifact in a process of its own, compare its outputs with the golden, and write verdict.json.
+    """Run an artifact in its own process, compare its outputs with the golden, and write verdict.json.
 
-    Every fault of the input, the data or the kernels ends in the verdict; no exception is raised for it. `write` takes
-    the log, line by line; None runs silently. A child that was started `ahead` for this run is used.
+    Every fault of the input, the data or the kernels is reported in the verdict; none raises an exception. `write`
+    receives the log, line by line; None runs silently. If `ahead` is a child that was started early for this run, it is
+    used.
     """
     log = Log(write or (lambda _: None), request.verbose)
     verdict = Verdict("runtime_error", request.artifact_dir.name, request.platform, request.runtime)

@@ -150,8 +150,9 @@ _ALL_S = 0.5
 
 
 class Questions:
-    """Sends commands to the runs whose reports begin at `starts`. `send` delivers a signal; `wait` reads output for
-    some seconds."""
+    """Sends commands to runs, through their reports, which begin at `starts`. `send` delivers a signal; `wait` reads
+    output for some seconds.
+    """
 
     def __init__(
         self, report: mmap.mmap, starts: Sequence[int], send: Callable[[], None], wait: Callable[[float], object]

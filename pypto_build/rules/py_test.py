@@ -1,4 +1,4 @@
-"""``PyTest``: files of pytest tests, each a test by the path of its file, with proof of all that it read."""
+"""``PyTest``: files of pytest tests, each a test by the path of its file, with proof of all its inputs."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _file(workspace: Workspace, output_dir: OutputDir, label: str, path: Path, v
 
 
 def _rank(failed: Any, file: _File) -> tuple[bool, float]:
-    """Order files: those that failed, and those that take longest first, by what they took the last time."""
+    """Return the sort key of a file: failed files first, then those with the longest last run."""
     counts = _report(file.step.output_dir.printed(file.step.action.name))
     return file.name not in failed, -counts.seconds if counts else float("-inf")
 
@@ -231,7 +231,7 @@ def _outcome(file: _File, word: Any, reason: str, **more: Any) -> Outcome:
 
 
 def _forks(workspace: Workspace) -> ForkedTools:
-    """Start the process that files of tests are forked from; it ends with this one."""
+    """Start the fork server for test files; it ends with this process."""
     if _FORKS not in workspace.extras:
         workspace.extras[_FORKS] = forks = ForkedTools((_TOOL,), TEST_VARIABLE, _ONE_PROCESSOR)
         workspace.at_end.append(forks.close)
@@ -240,7 +240,7 @@ def _forks(workspace: Workspace) -> ForkedTools:
 
 
 def _temporary(workspace: Workspace) -> Path:
-    """Return the directory of the tests' temporary files, which are no inputs.
+    """Return the directory of the tests' temporary files, which are not inputs.
 
     It lies outside of the workspace, because tools look for their settings in the directories above.
     """

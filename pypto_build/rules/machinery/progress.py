@@ -15,7 +15,7 @@ Key = tuple[Path, str]
 
 
 class Progress:
-    """The actions done in a run. Methods may be called from several threads."""
+    """The completed actions of a run. Methods may be called from several threads."""
 
     def __init__(self) -> None:
         self.renewed: list[Action] = []  # those whose outputs were built or restored
@@ -33,24 +33,24 @@ class Progress:
         self._lock = threading.Lock()
 
     def expect(self, keys: Iterable[Key]) -> None:
-        """Expect actions that have to be built, or taken from the store."""
+        """Announce actions that will be built, or restored from the store."""
         with self._lock:
             self._expected.update(keys)
 
     def begin(self, directory: Path, action: Action, line: str, reason: str) -> None:
-        """Note that an action begins to run."""
+        """Record that an action begins to run."""
         with self._lock:
             self.reasons[directory, action.name] = reason
             self._running[directory, action.name] = line
         terminal.show_progress(self._doing)
 
     def end(self, directory: Path, action: Action) -> None:
-        """Note that an action has ended."""
+        """Record that an action has ended."""
         with self._lock:
             self._running.pop((directory, action.name), None)
 
     def note(self, directory: Path, action: Action, how: Literal["built", "restored"]) -> None:
-        """Note that the outputs of an action are new."""
+        """Record that the outputs of an action are new."""
         with self._lock:
             self.renewed.append(action)
             self.how[directory, action.name] = how

@@ -1,4 +1,4 @@
-"""Steps of a build: SCons orders and shows them, their place decides whether they have to run.
+"""Steps of a build: SCons orders and shows them, their output directory decides whether they run.
 
 SCons builds every node declared here always. Its action asks the place, which keeps proven outputs, restores those in
 the store, and runs the command for the rest. SCons keeps no signatures.
@@ -27,7 +27,7 @@ from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_o
 
 
 class Refused(Exception):
-    """Preparing a command failed, and the error has been printed; ``status`` is the exit status."""
+    """Preparing a command failed, and the error is already printed; ``status`` is the exit status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -79,8 +79,8 @@ class Step:
 
 
 def all_proven(steps: Sequence[Step], again: bool = False) -> list[bool]:
-    """For each of many steps in one place, return True if it is up to date. ``again`` is True if they are asked for
-    again.
+    """For each step of one output directory, return True if it is up to date. ``again`` is True if the caller will
+    ask for the same steps again.
     """
     if not steps:
         return []
@@ -99,7 +99,9 @@ def declare_step(
 
 
 def made_by_us(env: Environment, nodes: Nodes) -> Nodes:
-    """Nodes that SCons runs always and removes never, since their action decides; it reads none of their files."""
+    """Return nodes that SCons always runs and never removes, since their action decides. SCons reads none of their
+    files.
+    """
     env.Precious(nodes)
     for node in nodes:
         node.attributes.keep_targetinfo = True
@@ -108,7 +110,7 @@ def made_by_us(env: Environment, nodes: Nodes) -> Nodes:
 
 
 def announce(target: Nodes, source: Nodes, env: Environment) -> str:
-    """Return the line that SCons prints before a step: empty, except with -n, since the step decides whether it
+    """Return the line that SCons prints before a step; it is empty except with -n, since the step decides whether it
     runs.
     """
     step: Step = env["PYPTO_STEP"]
@@ -120,8 +122,8 @@ def _perform(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def perform(workspace: Workspace, step: Step, early: bool = False) -> Outcome:
-    """Do a step unless it is up to date, and print its line. A failure of an ``early`` step is not reported: it runs
-    again.
+    """Run a step unless it is up to date, and print its line. A failure of an ``early`` step is not reported, since
+    the step runs again.
     """
     if not step.in_common and step.proven:  # of what workspaces share, others may have recorded more meanwhile
         return Outcome("kept")

@@ -1,4 +1,4 @@
-"""Finds jobs that are up to date without running them: a few processes look at many artifacts, one after the other."""
+"""Finds jobs that are up to date without running them: a few processes check many artifacts, one after the other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Opened = Callable[[Job], Workspace]
 
 
 def can_look(targets: Iterable[str], options: Options) -> bool:
-    """Return True if looking may be enough for these targets."""
+    """Return True if a check may be sufficient for these targets."""
     return set(targets) <= set(UNCHANGED) and not options["FORCE"] and not options["SANDBOX"]
 
 
@@ -84,13 +84,13 @@ def _known(env: Environment, job: Job, workspace: Workspace) -> JobReport | None
 
 
 def _is_built(targets: ArtifactTargets) -> bool:
-    """Return True if all that a run needs is built."""
+    """Return True if all inputs of a run are built."""
     embedded = targets.embedded
     there = embedded is None or not embedded.has_builder()
     return there and bool(targets.plans) and not targets.binaries and targets.signing.proven
 
 
 def exists(job: Job, build_dir: Path) -> bool:
-    """Return True if anything was ever built of a job's artifact."""
+    """Return True if any output of a job's artifact exists."""
     platforms = (job.platform, f"{job.platform}sim")
     return any(os.path.isdir(build_dir / platform / job.name) for platform in platforms)
