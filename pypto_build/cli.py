@@ -269,7 +269,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     options.assigned = [word for word in options.assigned if word.partition("=")[0] not in what]
     _take_upstreams(options, flags)
     if wrong := [word for word in rest if not _ASSIGNMENT.match(word)]:
-        flags.error(f"{wrong[0]}: no such flag{_meant(wrong[0], flags.known_flags)}")
+        flags.error(f"{wrong[0]}: no such flag{_meant(wrong[0], flags.all_flags)}")
     return options
 
 
@@ -337,7 +337,7 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(EXIT_STATUS["usage_error"])
 
     @property
-    def known_flags(self) -> list[str]:
+    def all_flags(self) -> list[str]:
         """Return all flags, under all of their names."""
         return [flag for action in self._actions for flag in action.option_strings]
 

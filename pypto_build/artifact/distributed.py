@@ -95,7 +95,7 @@ def load_distributed(path: str | Path) -> Distributed:
     if not is_distributed(root):
         raise ArtifactError(root, f"not a distributed artifact: there is no {DRIVER}", "give one that has it")
     document = _document(root / META_NAME)
-    chips = {child.name: _place_of(child) for child in find_children(root)}
+    chips = {child.name: _chip_directory(child) for child in find_children(root)}
     workers = {file.stem: file for file in sorted((root / SUB_WORKERS).glob("*.py"))}
     wrong = next((name for name in (*chips, *workers) if not FILE_NAME.match(name)), None)
     if wrong is not None:
@@ -112,7 +112,7 @@ def load_distributed(path: str | Path) -> Distributed:
     )
 
 
-def _place_of(chip: Path) -> Path:
+def _chip_directory(chip: Path) -> Path:
     """Return the directory of a chip program; several artifacts may link to one."""
     return Path(os.path.normpath(chip.parent / os.readlink(chip))) if chip.is_symlink() else chip
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from pypto_build.artifact.outputs import actual_place
+from pypto_build.artifact.outputs import local_source
 
 
 class AccessSite(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ def _position(site: AccessSite, lines: list[str], root: Path) -> InstructionPosi
             name = _instruction_name(function)
             instruction = name or instruction
         elif path and path != "??" and line.isdigit():
-            path = actual_place(path, site.file)
+            path = local_source(path, site.file)
             return InstructionPosition(instruction, relative(Path(path), root), int(line))
     return InstructionPosition(instruction)
 

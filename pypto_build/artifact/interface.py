@@ -13,7 +13,7 @@ from pypto_build.facts.dtypes import ITEMSIZE
 
 from .errors import ArtifactError
 from .files import decode_json, read_bytes, read_source
-from .manifest import way_to
+from .manifest import portable_path
 from .records import (
     CORE_TYPES,
     FILE_NAME,
@@ -160,7 +160,7 @@ class OrchestrationInterface(msgspec.Struct, frozen=True):
 class KernelInterface(msgspec.Struct, frozen=True):
     """One kernel; ``signature`` is null if it is never submitted.
 
-    ``source`` is relative to the artifact, also for a file outside of it (`way_to`); absolute if the paths share no
+    ``source`` is relative to the artifact, also for an external file (`portable_path`); absolute if the paths share no
     directory.
     """
 
@@ -349,7 +349,7 @@ def _contradictions(artifact: Artifact, derived: Derived) -> Iterator[str]:
 
 def _orchestration(orchestration: Orchestration, root: Path) -> OrchestrationInterface:
     return OrchestrationInterface(
-        orchestration.function_name, orchestration.config_name, way_to(orchestration.source, root)
+        orchestration.function_name, orchestration.config_name, portable_path(orchestration.source, root)
     )
 
 
@@ -358,7 +358,7 @@ def _kernel(kernel: Kernel, root: Path) -> KernelInterface:
         func_id=kernel.func_id,
         name=kernel.name,
         core_type=kernel.core_type,
-        source=way_to(kernel.source, root),
+        source=portable_path(kernel.source, root),
         signature=_names(kernel.signature),
     )
 

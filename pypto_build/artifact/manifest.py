@@ -37,7 +37,7 @@ _AGAIN = "compile again or correct the manifest"
 _LONGEST = 4096  # characters of a path; no system takes more
 
 
-def way_to(path: Path, directory: Path) -> str:
+def portable_path(path: Path, directory: Path) -> str:
     """Return ``path`` as a file in ``directory`` should name it, so that copies of both find each other.
 
     The result is relative to ``directory`` for a path below it. It is relative, too, where they share more than the

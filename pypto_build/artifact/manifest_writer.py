@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .manifest import SIGNED, SIGNED_ROOT, way_to
+from .manifest import SIGNED, SIGNED_ROOT, portable_path
 from .records import Artifact, Kernel, Orchestration, Signature
 
 
@@ -51,16 +51,16 @@ def ways(artifact: Artifact, directory: Path) -> list[str]:
     for kernel in artifact.kernels:
         files += [kernel.source] if kernel.external else []
         files += kernel.extra_include_dirs
-    outside = [way_to(file, artifact.root) for file in files]
-    return [_way_to_root(artifact.root, directory), *dict.fromkeys(outside)]
+    outside = [portable_path(file, artifact.root) for file in files]
+    return [_path_to_root(artifact.root, directory), *dict.fromkeys(outside)]
 
 
-def _way_to_root(root: Path, directory: Path) -> str:
+def _path_to_root(root: Path, directory: Path) -> str:
     return os.path.relpath(os.path.realpath(root), os.path.realpath(directory))
 
 
 def _root_expression(root: Path, directory: Path) -> str:
-    relative = _way_to_root(root, directory)
+    relative = _path_to_root(root, directory)
     here = "Path(__file__).resolve().parent"
     return here if relative == "." else f"({here} / {quoted(Path(relative).as_posix())}).resolve()"
 
@@ -101,7 +101,7 @@ def _incore(kernel: dict[str, Any]) -> dict[str, Any]:
 
 def _source(path: Path, root: Path) -> _Code | str:
     if not path.is_relative_to(root):
-        path_text = way_to(path, root)
+        path_text = portable_path(path, root)
         return path_text if os.path.isabs(path_text) else _Code(f"str(({SIGNED_ROOT} / {quoted(path_text)}).resolve())")
     parts = "".join(f" / {quoted(part)}" for part in path.relative_to(root).parts)
     return _Code(f"str({SIGNED_ROOT}{parts})")

@@ -43,7 +43,7 @@ def output_of(path: Path) -> Path | None:
     return next((parent for parent in path.parents if (parent / MARKER).is_file()), None)
 
 
-def actual_place(line: str, binary: str | Path) -> str:
+def local_source(line: str, binary: str | Path) -> str:
     """Return a source line (FILE or FILE:LINE) from ``binary``'s debug information with a path on this machine.
 
     Other paths, and those of an unknown artifact, stay unchanged.

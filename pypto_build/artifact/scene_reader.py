@@ -135,7 +135,7 @@ class _Reader:
         outside = dict(self._names.names)
         methods = [each.name for each in node.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
         values: dict[str, Any] = {"name": node.name, "line": node.lineno, **arguments}
-        reason = own_way(methods) or fixture_reason(_parameters(node)) or self._marked(node)
+        reason = method_reason(methods) or fixture_reason(_parameters(node)) or self._marked(node)
         for statement in node.body:
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
                 target = getattr(statement.targets[0], "id", "")
@@ -256,7 +256,7 @@ def fixture_reason(parameters: Sequence[str]) -> str:
     return f"its test_run takes the fixture {more[0]}" if more else ""
 
 
-def own_way(methods: list[str]) -> str:
+def method_reason(methods: list[str]) -> str:
     """Return why a class that defines these methods cannot run here; empty if it can."""
     own = [name for name in methods if name in _OWN_WAYS]
     return f"it compiles by itself ({own[0]}), which needs simpler" if own else ""

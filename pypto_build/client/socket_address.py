@@ -34,7 +34,7 @@ START_VARIABLES = (
 _PEER = struct.Struct("3i")  # process, user, group
 
 
-def is_wanted() -> bool:
+def may_use_server() -> bool:
     """Return whether this command may use a resident process; False in CI, where the job would wait for that process
     to end.
     """

@@ -61,7 +61,7 @@ def _bring_up_to_date(root: Path) -> int:
         return 0
     try:
         require_torch(str(source))
-        files = compute(root, stamp.given())
+        files = compute(root, stamp.user_inputs())
     except ArtifactError as error:
         print(f"error: {error}", file=sys.stderr)
         return 4
@@ -109,7 +109,7 @@ class _Stamp:
     def is_current(self) -> bool:
         return bool(self.files) and self.golden_then == self.golden and are_as_recorded(self.root, self.files)
 
-    def given(self) -> frozenset[str]:
+    def user_inputs(self) -> frozenset[str]:
         """Return the names of the inputs that differ from those that this tool generated."""
         paths = sorted((self.root / "data" / "in").glob("*.pt"))
         return frozenset(path.stem for path in paths if self.made.get(f"data/in/{path.name}") != digest_of(path))
@@ -138,7 +138,7 @@ def compute(root: Path, kept: frozenset[str] = frozenset()) -> dict[str, bool]:
         path = root / "data" / "in" / f"{name}.pt"
         files[f"data/in/{name}.pt"] = name not in kept
         if name in kept:
-            _check_given(path, torch.load(path, weights_only=True), tensor)
+            _check_user_input(path, torch.load(path, weights_only=True), tensor)
         else:
             save(path, tensor)
     tensors: dict[str, Any] = dict(golden["generate_inputs"]({"name": "Default"}))
@@ -149,7 +149,7 @@ def compute(root: Path, kept: frozenset[str] = frozenset()) -> dict[str, bool]:
     return files
 
 
-def _check_given(path: Path, tensor: Any, expected: Any) -> None:
+def _check_user_input(path: Path, tensor: Any, expected: Any) -> None:
     if (tensor.dtype, tensor.shape) != (expected.dtype, expected.shape):
         message = f"{tensor.dtype} {list(tensor.shape)}, but the program takes {expected.dtype} {list(expected.shape)}"
         raise ArtifactError(path, message, "delete it to have one made", kind="golden_error")

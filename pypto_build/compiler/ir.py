@@ -165,10 +165,10 @@ class Value:
     stem: str = ""
 
 
-Wanted = TypeVar("Wanted")
+Expected = TypeVar("Expected")
 
 
-def expect(value: object, type_: type[Wanted], what: str) -> Wanted:
+def expect(value: object, type_: type[Expected], what: str) -> Expected:
     """Return `value` after checking its type. Raises TypeError if it has another type."""
     if not isinstance(value, type_):
         raise TypeError(f"{what} is {value}, not a {type_.__name__}")

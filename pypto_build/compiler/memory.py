@@ -55,7 +55,7 @@ class _Spaces:
         self.function = function
         self.values = function.values.copy()
         self.natural: dict[str, str] = {}  # where the defining operation puts it
-        self.wanted: dict[str, set[str]] = {}  # by the uses: mat, vec, left, right
+        self.needed: dict[str, set[str]] = {}  # by the uses: mat, vec, left, right
         self.webs: dict[str, set[str]] = {}  # values carried into each other
         self.split: dict[str, str] = {}  # a load used on both cores -> its second copy
         self.crossed: dict[tuple[str, str], str] = {}
@@ -106,7 +106,7 @@ class _Spaces:
             elif op.name == "move":
                 self.want(op.args[0], "mat" if op.attrs["target"] in ("left", "right") else "vec")
             elif op.name in ("extract", "transpose", "reshape"):
-                spaces = self.wanted_of(op.result)
+                spaces = self.needed_spaces(op.result)
                 self.want(op.args[0], "mat" if spaces and spaces <= {"mat", "left", "right"} else "vec")
             elif OPERATIONS.get(op.name) and OPERATIONS[op.name].side == "vector":
                 for arg in op.args:
@@ -114,10 +114,10 @@ class _Spaces:
 
     def want(self, operand: Operand, space: str) -> None:
         if isinstance(operand, Ref) and self.values.is_tile(operand.name):
-            self.wanted.setdefault(operand.name, set()).add(space)
+            self.needed.setdefault(operand.name, set()).add(space)
 
-    def wanted_of(self, name: str) -> set[str]:
-        return set().union(*(self.wanted.get(n, set()) for n in self.webs.get(name, {name})))
+    def needed_spaces(self, name: str) -> set[str]:
+        return set().union(*(self.needed.get(n, set()) for n in self.webs.get(name, {name})))
 
     def space_of(self, name: str) -> str:
         """Return the space of a value: that of its operation, of a carried value, else the space that its uses need."""
@@ -127,8 +127,8 @@ class _Spaces:
             return "acc"
         if spaces:
             return sorted(spaces)[0]
-        wanted_spaces = self.wanted_of(name)
-        return "mat" if wanted_spaces and wanted_spaces <= {"mat", "left", "right"} else "vec"
+        spaces_needed = self.needed_spaces(name)
+        return "mat" if spaces_needed and spaces_needed <= {"mat", "left", "right"} else "vec"
 
     # --- rewriting ---------------------------------------------------------------------------------------------------
 
@@ -179,17 +179,17 @@ class _Spaces:
 
     def derived(self, op: Op, source: str) -> None:
         """Choose the space of a part or another view of a tile."""
-        wanted_spaces = self.wanted_of(op.result)
+        spaces_needed = self.needed_spaces(op.result)
         if source == "vec" or source == "acc":
             op.attrs["space"] = "vec"
         elif op.name != "extract":
             op.attrs["space"] = "mat"
         else:
-            op.attrs["space"] = next(iter(wanted_spaces)) if wanted_spaces in ({"left"}, {"right"}) else "mat"
+            op.attrs["space"] = next(iter(spaces_needed)) if spaces_needed in ({"left"}, {"right"}) else "mat"
 
     def second_load(self, op: Op, out: list[Op]) -> None:
         """Duplicate a load whose result both cores use."""
-        if self.wanted_of(op.result) & {"left", "right", "mat"} and op.result not in self.webs:
+        if self.needed_spaces(op.result) & {"left", "right", "mat"} and op.result not in self.webs:
             name = f"{op.result}_mat"
             self.values.derive(name, op.result, self.in_space(op.result, "mat"))
             self.split[op.result] = name
@@ -199,10 +199,10 @@ class _Spaces:
         """Insert a `cross` operation right after a tile's definition, if the other core needs the tile."""
         if not self.values.is_tile(name) or op.name == "load":
             return
-        wanted_spaces, space = self.wanted.get(name, set()), self.values.tile(name).space
-        if space == "acc" and "vec" in wanted_spaces:
+        spaces_needed, space = self.needed.get(name, set()), self.values.tile(name).space
+        if space == "acc" and "vec" in spaces_needed:
             self.cross(op, name, "vec", out)
-        if space == "vec" and wanted_spaces & {"left", "right", "mat"}:
+        if space == "vec" and spaces_needed & {"left", "right", "mat"}:
             self.cross(op, name, "mat", out)
 
     def cross(self, op: Op, name: str, space: str, out: list[Op]) -> None:

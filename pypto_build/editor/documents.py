@@ -157,9 +157,9 @@ class PtoServer(LanguageServer):
         """Record a changed document; check it when no further keys arrive."""
         if (before := self.waiting.pop(uri, None)) is not None:
             before.cancel()
-        self.waiting[uri] = asyncio.get_running_loop().call_later(_BURST_S, self.look, uri)
+        self.waiting[uri] = asyncio.get_running_loop().call_later(_BURST_S, self.check_now, uri)
 
-    def look(self, uri: str) -> None:
+    def check_now(self, uri: str) -> None:
         """Check a document now, and publish its findings."""
         if (timer := self.waiting.pop(uri, None)) is not None:
             timer.cancel()
@@ -183,7 +183,7 @@ class PtoServer(LanguageServer):
     def document(self, uri: str) -> Document | None:
         """Return an open module with its current text."""
         if uri in self.waiting:
-            self.look(uri)
+            self.check_now(uri)
         return self.documents.get(uri)
 
     def finish(self, uri: str) -> None:

@@ -307,7 +307,7 @@ def _documents(server: PtoServer) -> None:
         uri = params.text_document.uri
         if _is_module(uri):
             server.documents[uri] = Document(path_of(uri) or Path(uri), server.platform)
-            server.look(uri)
+            server.check_now(uri)
         else:
             server.lint_soon(uri)
 

@@ -55,7 +55,7 @@ class Verb(msgspec.Struct, frozen=True):
     in_torch: bool = False
     unbuilt: tuple[str, ...] = ()
 
-    def asked(self, options: Any) -> Verb:
+    def adapted_to(self, options: Any) -> Verb:
         """Return the tool adapted to ``options``, which may turn it into a tool for units that fail to build."""
         words = {str(options[name]).partition(":")[0] for name in self.required}
         return msgspec.structs.replace(self, needs=Needs.INTERFACE) if words & set(self.unbuilt) else self

@@ -35,7 +35,7 @@ def session_of(options: argparse.Namespace) -> FarmSession | None:
     return FarmSession(options.scheduler, processes, options.memory) if options.scheduler else None
 
 
-def asked_of(options: argparse.Namespace) -> dict[str, str]:
+def job_options(options: argparse.Namespace) -> dict[str, str]:
     """Return the options that the command line gives to all jobs."""
     return dict(word.split("=", 1) for word in options.asked)
 

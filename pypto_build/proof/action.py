@@ -161,7 +161,7 @@ class Roots:
         pairs = (os.path.split(path) for path in executed)
         searched = [(directory, program) for directory, program in pairs if self._is_searched(directory)]
         programs = {program: os.path.join(directory, program) for directory, program in searched}
-        return {program: path for program, path in programs.items() if self._found(program) == path}
+        return {program: path for program, path in programs.items() if self._program_on_path(program) == path}
 
     def name_searched(self, program: str) -> str:
         """Return the name in records of a program that a search of PATH finds."""
@@ -206,12 +206,12 @@ class Roots:
         inside = os.path.join(path, "")
         return any(root.startswith(inside) for root, _ in self._roots)
 
-    def _found_above(self, rest: str) -> str:
+    def _nearest_above(self, rest: str) -> str:
         """Return the file of that name in the nearest directory above the workspace that has one."""
         paths = (directory + rest for directory in self._above)
         return next((path for path in paths if os.access(path, os.F_OK)), _NOWHERE)
 
-    def _found(self, program: str) -> str:
+    def _program_on_path(self, program: str) -> str:
         """Return the file that a search of PATH finds for ``program``."""
         for directory in self._searched:
             path = os.path.join(directory, program)
@@ -255,9 +255,9 @@ class Roots:
         if name.startswith(_BYTES):
             path = _from_bytes(name[len(_BYTES) :])
         elif name.startswith(_SEARCHED):
-            path = self._found(name[len(_SEARCHED) + 1 :])
+            path = self._program_on_path(name[len(_SEARCHED) + 1 :])
         elif name.startswith(_ABOVE):
-            path = self._found_above(name[len(_ABOVE) + 1 :])
+            path = self._nearest_above(name[len(_ABOVE) + 1 :])
         elif name.startswith("{"):
             token, brace, rest = name.partition("}")
             path = self._places.get(token + brace, _NOWHERE) + rest

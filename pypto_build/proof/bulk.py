@@ -47,16 +47,16 @@ class _Files:
     def close(self) -> None:
         """Prepare the check; no more files are added."""
         self._paths = Paths([path for path, _ in self._actions], self._follow)
-        self._said = pack(identity for _, identity in self._actions)
+        self._identities = pack(identity for _, identity in self._actions)
         self._numbers = list(self._actions.values())
 
     def differing(self, looker: Looker) -> Iterator[int]:
         """Yield the numbers of the actions whose files have other identities now."""
-        for file in differing(self._said, looker.look(self._paths)):
+        for file in differing(self._identities, looker.look(self._paths)):
             yield from self._numbers[file]
 
 
-class Together:
+class ProvenBatch:
     """The results that were ``held`` for ``actions`` when this was made; ``sets`` are those of the record."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Together:
         self._own = {
             each: files
             for each, times in count.items()
-            if times <= _OWN_RESULTS and (files := _said_of(sets.get(each), roots, digests)) is not None
+            if times <= _OWN_RESULTS and (files := _cached_identities(sets.get(each), roots, digests)) is not None
         }
         self._unknown = {number for number, one in enumerate(self._held) if not self._take(number, one)}
         self._inputs.merge_into(self._outputs)
@@ -129,7 +129,7 @@ class Together:
         return numbers_in_doubt
 
 
-def _said_of(inputs: InputSet | None, roots: Roots, digests: Digests) -> list[tuple[str, Identity]] | None:
+def _cached_identities(inputs: InputSet | None, roots: Roots, digests: Digests) -> list[tuple[str, Identity]] | None:
     """Return the identities that the files of an input set have while their contents match it.
 
     Return None if an identity is not remembered, or there are many files.

@@ -202,11 +202,11 @@ class Digests:
         if path.endswith(LISTING):
             return _listing(path)
         try:
-            return self.of_found(path, os.stat(path))
+            return self.of_status(path, os.stat(path))
         except (OSError, ValueError):
             return ABSENT
 
-    def of_found(self, path: str, now: os.stat_result) -> str:
+    def of_status(self, path: str, now: os.stat_result) -> str:
         """Return the digest of a file whose status is ``now``, as `of` does."""
         digest = self._remembered(path, identity(now))
         if digest is not None:
@@ -232,7 +232,7 @@ class Digests:
                 self._remember(path, program, now, calls, time.time_ns())
         return calls
 
-    def look_at_all(self, paths: Sequence[str]) -> list[tuple[Identity | None, str]]:
+    def identities_and_digests(self, paths: Sequence[str]) -> list[tuple[Identity | None, str]]:
         """Return the identity and the digest of each file, in the order of ``paths``; for a question, None and its
         answer.
 
@@ -263,7 +263,7 @@ class Digests:
         """
         return [
             digest if now is None or not digest or path.endswith(LISTING) or is_question(path) else marked(digest, now)
-            for path, (now, digest) in zip(paths, self.look_at_all(paths), strict=True)
+            for path, (now, digest) in zip(paths, self.identities_and_digests(paths), strict=True)
         ]
 
     def identity_of(self, path: str) -> Identity | None:

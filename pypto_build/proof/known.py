@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .action import Action, InputSet, Result, Roots, digest_words, make_key, plain
-from .bulk import Held, Together
+from .bulk import Held, ProvenBatch
 from .digests import ABSENT, LISTING, Digests, bytes_digest
 from .looking import Identity, Looker, identity
 from .questions import is_absent, is_question, phrase
@@ -98,7 +98,7 @@ class _Glance:
     there: dict[str, bool] = field(default_factory=dict)
 
 
-class Known:
+class RecordedResults:
     """The recorded results of ``directory``. Not thread-safe.
 
     ``roots`` are the directories that names are relative to. ``looker`` asks the system for many files in one call.
@@ -110,8 +110,8 @@ class Known:
         self._words: dict[tuple[str, ...], str] = {}
         self._settings: dict[int, tuple[Mapping[str, str], dict[str, str]]] = {}
         self._held: dict[str, Held] = {}  # by the names of actions
-        self._together: Together | None = None
-        self._asked: list[int] = []  # which actions were asked for together last
+        self._batch: ProvenBatch | None = None
+        self._last_actions: list[int] = []  # which actions were asked for together last
         self._saved_at = time.monotonic()
         self._file = RecordFile(directory)
         self.load()
@@ -134,7 +134,7 @@ class Known:
         self._glance = _Glance()
         if self.digests.forget_unmounted():
             self._held.clear()
-            self._together = None
+            self._batch = None
 
     def renew(self) -> None:
         """In a forked process, read results recorded by others, and forget earlier checks of files."""
@@ -230,30 +230,30 @@ class Known:
         self._hold(action, result)
         return result
 
-    def all_proven(self, actions: Sequence[Action], again: bool = False) -> list[bool]:
+    def all_proven(self, actions: Sequence[Action], repeated: bool = False) -> list[bool]:
         """For each action, return True if it is proven.
 
         From the second call with the same actions on, one system call finds the proven ones that must be checked. With
-        ``again``, because the actions will be asked for again, this holds from the first call on.
+        ``repeated``, because the actions will be asked for again, this holds from the first call on.
         """
-        together = self._together
+        together = self._batch
         if together is None or not together.are(actions):
-            together = self._hold_together(actions) if self._asked == _numbers(actions) else None
-        self._asked = _numbers(actions)
+            together = self._hold_batch(actions) if self._last_actions == _numbers(actions) else None
+        self._last_actions = _numbers(actions)
         if together is None:
             proofs = [self.proven(action) is not None for action in actions]
-            if again:
-                self._hold_together(actions)
+            if repeated:
+                self._hold_batch(actions)
             return proofs
         doubtful = together.doubtful(self.record.results, self._looker, self._differing, self.roots.agree)
         proofs = [number not in doubtful or self.proven(action) is not None for number, action in enumerate(actions)]
-        if again and doubtful:  # what was built since is proven in another way than it was
-            self._hold_together(actions)
+        if repeated and doubtful:  # what was built since is proven in another way than it was
+            self._hold_batch(actions)
         return proofs
 
-    def _hold_together(self, actions: Sequence[Action]) -> Together:
-        self._together = Together(actions, self._held, self.record.sets, self.roots, self.digests)
-        return self._together
+    def _hold_batch(self, actions: Sequence[Action]) -> ProvenBatch:
+        self._batch = ProvenBatch(actions, self._held, self.record.sets, self.roots, self.digests)
+        return self._batch
 
     def _hold(self, action: Action, result: Result) -> None:
         """Hold a result as proven while its files keep their identities, if their digests are cached for these
@@ -302,7 +302,7 @@ class Known:
         returned too.
         """
         seen, declared = dict[str, Identity | None](), dict[str, str]()
-        for path, look in zip(action.inputs, self.digests.look_at_all(action.inputs), strict=True):
+        for path, look in zip(action.inputs, self.digests.identities_and_digests(action.inputs), strict=True):
             seen[path], declared[self.roots.name(path)] = look
         return seen, self._state(action, declared)
 
@@ -313,7 +313,7 @@ class Known:
     def _declared(self, action: Action) -> dict[str, str]:
         if len(action.inputs) <= _FEW:
             return {self.roots.name(path): self.digests.of(path) for path in action.inputs}
-        looks = self.digests.look_at_all(action.inputs)
+        looks = self.digests.identities_and_digests(action.inputs)
         return {self.roots.name(path): digest for path, (_, digest) in zip(action.inputs, looks, strict=True)}
 
     def _digest_of(self, argv: tuple[str, ...]) -> str:
@@ -343,14 +343,14 @@ class Known:
         if not looked or now - looked > _GLANCE_S:
             looked, difference = now, ""
             for number in sets:
-                before, difference = self._look_at(number)
+                before, difference = self._check_set(number)
                 looked = min(looked, before)
                 if difference:
                     break
             self._compared[sets] = (looked, difference)
         return difference
 
-    def _look_at(self, number: str) -> tuple[float, str]:
+    def _check_set(self, number: str) -> tuple[float, str]:
         """Return the time of the last check of an input set, and a file that had changed; empty if none had."""
         now = time.monotonic()
         looked, difference = self._looked.get(number, (0.0, ""))
@@ -428,7 +428,7 @@ class Known:
             now = os.lstat(path)
         except (OSError, ValueError):
             return ABSENT
-        return bytes_digest(self.content(name)) if stat.S_ISLNK(now.st_mode) else self.digests.of_found(path, now)
+        return bytes_digest(self.content(name)) if stat.S_ISLNK(now.st_mode) else self.digests.of_status(path, now)
 
     def content(self, name: str) -> bytes:
         """Return the bytes of an output; for a link, its target."""

@@ -21,10 +21,10 @@ from pypto_build.trace import span
 from .action import Action, Helper, InputSet, Result, Roots, plain
 from .calls import OWN_CALLS
 from .digests import LISTING, TICK_S, bytes_digest, changed_since, written_since
-from .known import OURS, Known, State
+from .known import OURS, RecordedResults, State
 from .locks import locked
 from .looking import Identity, Looker, Paths, unpack
-from .prestart import Ahead, Start
+from .prestart import Start, WaitingAction
 from .questions import CALLS, NAMES, is_absent, subject
 from .store import Store, decoded
 from .witness import TEST_VARIABLE, VARIABLE, Account, of_python, read_account, remove_stale_bytecode
@@ -105,8 +105,8 @@ class _Change:
     only_status: bool = False
 
 
-def _one_at_a_time(method: Callable[Concatenate[Known, P], R]) -> Callable[Concatenate[OutputDir, P], R]:
-    """Turn a method of `Known` into a method of `OutputDir` that one thread at a time runs."""
+def _one_at_a_time(method: Callable[Concatenate[RecordedResults, P], R]) -> Callable[Concatenate[OutputDir, P], R]:
+    """Turn a method of `RecordedResults` into a method of `OutputDir` that one thread at a time runs."""
 
     @wraps(method)
     def call(output_dir: OutputDir, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -141,9 +141,9 @@ class OutputDir:
         self._looker = looker or Looker()
         self._store = store
         self._watcher = watcher
-        self._known = Known(directory, Roots({**roots, "out": directory}, searched), self._looker)
+        self._known = RecordedResults(directory, Roots({**roots, "out": directory}, searched), self._looker)
         self._lock = threading.RLock()
-        self._ahead: dict[str, Ahead] = {}  # by the names of actions
+        self._waiting: dict[str, WaitingAction] = {}  # by the names of actions
         self._made: dict[str, _Made] = {}  # in this run, without a watcher; by the names of actions
         self._work = WorkDirectories(directory)
 
@@ -155,12 +155,12 @@ class OutputDir:
         """Return the path of an output as text for a command line."""
         return self._known.path(name)
 
-    reason = _one_at_a_time(Known.reason)
-    printed = _one_at_a_time(Known.printed)
-    contents = _one_at_a_time(Known.contents)
-    read_files = _one_at_a_time(Known.read_files)
-    amend = _one_at_a_time(Known.amend)
-    save = _one_at_a_time(Known.save)
+    reason = _one_at_a_time(RecordedResults.reason)
+    printed = _one_at_a_time(RecordedResults.printed)
+    contents = _one_at_a_time(RecordedResults.contents)
+    read_files = _one_at_a_time(RecordedResults.read_files)
+    amend = _one_at_a_time(RecordedResults.amend)
+    save = _one_at_a_time(RecordedResults.save)
 
     def rest(self) -> None:
         """Forget recent checks of files, and the outputs that were made without a watcher."""
@@ -177,12 +177,12 @@ class OutputDir:
             result = self._known.proven(action)
         return None if result is None or self._is_withdrawn(action, result.key) else result
 
-    def all_proven(self, actions: Sequence[Action], again: bool = False) -> list[bool]:
-        """For each action, return True if it is proven. ``again`` is True if the caller will ask for the same
+    def all_proven(self, actions: Sequence[Action], repeated: bool = False) -> list[bool]:
+        """For each action, return True if it is proven. ``repeated`` is True if the caller will ask for the same
         actions again.
         """
         with self._lock:
-            proven, results = self._known.all_proven(actions, again), self._known.record.results
+            proven, results = self._known.all_proven(actions, repeated), self._known.record.results
             return [
                 is_proven and not self._is_withdrawn(action, results[action.name].key)
                 for action, is_proven in zip(actions, proven, strict=True)
@@ -233,18 +233,18 @@ class OutputDir:
         spawn: Spawn,
         begin: Callable[[], Sequence[Helper] | None],
         *,
-        again: bool = False,
+        repeated: bool = False,
         record: bool = True,
         looked: bool = False,
         forks: Forks | None = None,
     ) -> Outcome:
         """Make the outputs of ``action`` match its inputs: keep, restore or build them.
 
-        ``begin`` is called before the command runs, and returns helpers that make it faster. ``again`` runs the command
-        even if its result is proven. Without ``record`` nothing is recorded. ``looked`` says that the caller has just
-        found the action not proven. ``forks`` is the fork server that ``spawn`` may use.
+        ``begin`` is called before the command runs, and returns helpers that make it faster. ``repeated`` runs the
+        command even if its result is proven. Without ``record`` nothing is recorded. ``looked`` says that the caller
+        has just found the action not proven. ``forks`` is the fork server that ``spawn`` may use.
         """
-        if not again:
+        if not repeated:
             with span(f"look at {action.name}"):
                 if (not looked and self.proven(action)) or self._was_made(action):
                     return Outcome("kept")
@@ -276,7 +276,7 @@ class OutputDir:
 
     def _made_of(self, action: Action) -> _Made:
         paths = [*action.inputs, *map(self._known.path, action.outputs)]
-        return action, tuple(digest for _, digest in self._known.digests.look_at_all(paths))
+        return action, tuple(digest for _, digest in self._known.digests.identities_and_digests(paths))
 
     def file_digests(self, paths: Sequence[str]) -> list[str]:
         """Return the digest of each file, with its permissions if these are unusual; empty for a path that is not a
@@ -285,15 +285,15 @@ class OutputDir:
         with self._lock:
             return self._known.digests.inputs(paths)
 
-    def start_ahead(self, action: Action, start: Start) -> None:
+    def prestart(self, action: Action, start: Start) -> None:
         """Start a waiting process for an action that will most likely run, unless one waits already."""
-        before = self._ahead.get(action.name)
+        before = self._waiting.get(action.name)
         if before is not None and before.action == action:
             return
-        self._cancel_ahead(action.name)
+        self._cancel_waiting(action.name)
         started, work = time.time_ns(), self._work.take()
         process = start(action.command(), self._environment(action, work))
-        self._ahead[action.name] = Ahead(action, work, started, process)
+        self._waiting[action.name] = WaitingAction(action, work, started, process)
 
     def watched_environment(self, action: Action) -> dict[str, str]:
         """Return the environment of a watched command, without its directory and its log."""
@@ -301,12 +301,12 @@ class OutputDir:
 
     def close(self) -> None:
         """End the unused processes, and remove the working directories of commands."""
-        for name in list(self._ahead):
-            self._cancel_ahead(name)
+        for name in list(self._waiting):
+            self._cancel_waiting(name)
         self._work.remove()
 
-    def _cancel_ahead(self, name: str) -> None:
-        unused = self._ahead.pop(name, None)
+    def _cancel_waiting(self, name: str) -> None:
+        unused = self._waiting.pop(name, None)
         if unused is not None:
             unused.process.cancel()
             shutil.rmtree(unused.work, ignore_errors=True)
@@ -391,7 +391,7 @@ class OutputDir:
         last: bool,
     ) -> tuple[Outcome, str]:
         """Run the action once; return the outcome, and an input that changed during the run."""
-        ahead = self._ahead_for(action, helpers)
+        ahead = self._waiting_for(action, helpers)
         with self._lock:
             seen, state = self._known.look(action)
             self._clear(action)
@@ -416,12 +416,12 @@ class OutputDir:
         finally:
             self._work.leave(work)
 
-    def _ahead_for(self, action: Action, helpers: Sequence[Helper]) -> Ahead | None:
+    def _waiting_for(self, action: Action, helpers: Sequence[Helper]) -> WaitingAction | None:
         """Return the waiting process for exactly this action; None if there is none."""
-        ahead = self._ahead.get(action.name)
+        ahead = self._waiting.get(action.name)
         if ahead is None or ahead.action != action or helpers:
             return None
-        return self._ahead.pop(action.name)
+        return self._waiting.pop(action.name)
 
     def _clear(self, action: Action) -> None:
         for name in action.outputs:
@@ -545,7 +545,7 @@ class OutputDir:
         """Yield the inputs that changed during an attempt."""
         account, digests = attempt.account, self._known.digests
         for (path, seen), (now, digest) in zip(
-            attempt.seen.items(), digests.look_at_all(list(attempt.seen)), strict=True
+            attempt.seen.items(), digests.identities_and_digests(list(attempt.seen)), strict=True
         ):
             recorded = account.read.get(path)
             if (now, digest) != (seen, attempt.state.declared[self._known.roots.name(path)]):

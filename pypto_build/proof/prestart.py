@@ -30,7 +30,7 @@ Start = Callable[[list[str], dict[str, str]], Waiting]
 
 
 @dataclass(frozen=True)
-class Ahead:
+class WaitingAction:
     """A process that waits to do ``action``; it was ``started`` at that time by the system's clock, in its own
     directory.
     """

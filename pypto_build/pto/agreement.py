@@ -87,13 +87,13 @@ def _link(row: Agreement) -> str:
 
 
 def _summary(row: Agreement) -> str:
-    ways = (_way(row.device_by, row.state), _way(row.simulator_by, "differs"))
+    ways = (_setting_of(row.device_by, row.state), _setting_of(row.simulator_by, "differs"))
     return (
         f"| {_link(row)} | {', '.join(row.names())} | {row.state} | {' | '.join(ways)} | {'kit' if row.kit else ''} |"
     )
 
 
-def _way(numerics: str, state: str) -> str:
+def _setting_of(numerics: str, state: str) -> str:
     """Return the NUMERICS= setting that reproduces the answer of the device or simulator."""
     return f"`{numerics}`" if numerics else "?" if state == "open" else "no setting"
 

@@ -47,7 +47,7 @@ class Cursor:
         """Raise PtoError at token number `token`, by default the next one."""
         raise PtoError(self.source.position(self.at if token is None else token), message, self.current)
 
-    def found(self, token: int | None = None) -> str:
+    def shown_token(self, token: int | None = None) -> str:
         """Return the next token, quoted for a message."""
         text = self.tokens[self.at if token is None else token]
         if text == END:
@@ -57,7 +57,7 @@ class Cursor:
     def expect(self, text: str, what: str = "") -> None:
         """Skip the token `text`. Raises PtoError for any other token."""
         if self.tokens[self.at] != text:
-            self.fail(f"expected {what or repr(text)}, found {self.found()}")
+            self.fail(f"expected {what or repr(text)}, found {self.shown_token()}")
         self.at += 1
 
     def accept(self, text: str) -> bool:
@@ -70,7 +70,7 @@ class Cursor:
         """Read and return an SSA value."""
         token = self.tokens[self.at]
         if token[:1] != "%" or len(token) < 2:
-            self.fail(f"expected {what}, found {self.found()}")
+            self.fail(f"expected {what}, found {self.shown_token()}")
         self.at += 1
         return token
 
@@ -87,7 +87,7 @@ class Cursor:
     def word(self, what: str) -> str:
         token = self.tokens[self.at]
         if not (token[:1].isascii() and (token[:1].isalpha() or token[:1] == "_")):
-            self.fail(f"expected {what}, found {self.found()}")
+            self.fail(f"expected {what}, found {self.shown_token()}")
         self.at += 1
         return token
 
@@ -103,14 +103,14 @@ class Cursor:
             return plain
         if text == "<":
             if kind not in _PREFIX:
-                self.fail(f"expected a type, found {self.found()}")
+                self.fail(f"expected a type, found {self.shown_token()}")
             text = _PREFIX[kind] + self.balanced("<", ">")
         elif text[:1] == "!" or text[:1].isalpha():
             self.at += 1
             if self.tokens[self.at] == "<":
                 text += self.balanced("<", ">")
         else:
-            self.fail(f"expected a type, found {self.found()}")
+            self.fail(f"expected a type, found {self.shown_token()}")
         try:
             type_ = parse_type(text if "\n" not in text else " ".join(text.split()))
         except TypeSyntaxError as error:
@@ -259,7 +259,7 @@ class AttributeReader(Cursor):
             return RawAttr("dense" + self.balanced("<", ">"))
         if token[:1] == "!" or token[:1].isalpha():
             return TypeAttr(self.type())
-        self.fail(f"expected an attribute value, found {self.found()}")
+        self.fail(f"expected an attribute value, found {self.shown_token()}")
 
     def attribute_list(self, close: str, nesting: int) -> list[Attribute]:
         items: list[Attribute] = []
@@ -280,7 +280,9 @@ class AttributeReader(Cursor):
             type_ = self.type()
         attribute = number(text, type_)
         if attribute is None:
-            self.fail(f"expected a number{f' of type {type_}' if type_ else ''}, found {self.found(start)}", start)
+            self.fail(
+                f"expected a number{f' of type {type_}' if type_ else ''}, found {self.shown_token(start)}", start
+            )
         return attribute
 
     def enum(self) -> Attribute:
@@ -305,7 +307,7 @@ class AttributeReader(Cursor):
         """`loc("file":line:column)`, or any other `loc(…)` kept as text."""
         self.at += 1
         if self.tokens[self.at] != "(":
-            self.fail(f"expected '(' after loc, found {self.found()}")
+            self.fail(f"expected '(' after loc, found {self.shown_token()}")
         tokens, at = self.tokens, self.at
         if tokens[at + 1][:1] == '"' and tokens[at + 2 : at + 6 : 2] == [":", ":"] and tokens[at + 6] == ")":
             line, column = tokens[at + 3], tokens[at + 5]

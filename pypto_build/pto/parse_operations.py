@@ -106,7 +106,7 @@ def read_if(reader: RegionReader, op: Operation) -> None:
     if reader.accept("else"):
         regions.append(reader.region())
     elif op.result_types:
-        reader.fail(f"expected 'else', since the operation has results; found {reader.found()}")
+        reader.fail(f"expected 'else', since the operation has results; found {reader.shown_token()}")
     op.regions = tuple(regions)
 
 
@@ -178,10 +178,10 @@ class OperationReader(RegionReader):
         if token[:1] == "^":
             self.fail("expected an operation; blocks with labels are not supported, use scf.if, scf.for or scf.while")
         if "." not in token:
-            self.fail(f"expected an operation or '}}', found {self.found()}")
+            self.fail(f"expected an operation or '}}', found {self.shown_token()}")
         near = difflib.get_close_matches(token[:60].strip('"'), TABLE, n=1, cutoff=0.75)
         hint = f"; did you mean {near[0]}?" if near else ""
-        self.fail(f"unknown operation {self.found()}{hint}")
+        self.fail(f"unknown operation {self.shown_token()}{hint}")
 
     def result_names(self) -> tuple[str, ...]:
         names: list[str] = []
@@ -412,7 +412,7 @@ class OperationReader(RegionReader):
             type_ = self.type()
             fitting = number(self.tokens[start], type_)
             if fitting is None and not isinstance(value, RawAttr):
-                self.fail(f"expected a value of type {type_}, found {self.found(start)}", start)
+                self.fail(f"expected a value of type {type_}, found {self.shown_token(start)}", start)
             value = fitting or value
         op.attrs["value"] = value
         op.result_types = () if type_ is None else (type_,)

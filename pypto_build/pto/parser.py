@@ -82,10 +82,10 @@ class ModuleReader(OperationReader):
             while self.tokens[self.at] == "func.func":
                 module.items.append(self.function())
             if not module.items:
-                self.fail(f"expected 'module' or 'func.func', found {self.found()}")
+                self.fail(f"expected 'module' or 'func.func', found {self.shown_token()}")
         module.aliases |= self.aliases()
         if self.tokens[self.at] != END:
-            self.fail(f"expected the end of the file, found {self.found()}")
+            self.fail(f"expected the end of the file, found {self.shown_token()}")
         module.source = self.source
         return module
 
@@ -130,7 +130,7 @@ class ModuleReader(OperationReader):
         if token == "module":
             return self.module()
         self.current = "module"
-        self.fail(f"expected func.func, module or '}}', found {self.found()}")
+        self.fail(f"expected func.func, module or '}}', found {self.shown_token()}")
 
     def function(self) -> Function:
         self.current = "func.func"
@@ -142,7 +142,7 @@ class ModuleReader(OperationReader):
             self.at += 1
         name = self.tokens[self.at]
         if name[:1] != "@" or len(name) < 2:
-            self.fail(f"expected the function's name (@name), found {self.found()}")
+            self.fail(f"expected the function's name (@name), found {self.shown_token()}")
         self.at += 1
         function = Function(name[1:], visibility=visibility, token=start)
         function.args = self.arguments()

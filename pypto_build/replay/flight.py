@@ -16,7 +16,7 @@ from pypto_build.facts import layouts
 from pypto_build.facts.comparisons import COMPARISONS
 from pypto_build.facts.layouts import FlightEvent
 from pypto_build.replay.verdict import ErrorInfo
-from pypto_build.runtime.faults import FaultRecord, is_known, printable
+from pypto_build.runtime.faults import FaultRecord, kind_exists, printable
 
 # Reads the flight recorder: the last events of the orchestration and of every core of a run.
 # The runtime writes them while it runs, into shared memory given as option ``flight``. `facts/layouts.py` defines
@@ -246,6 +246,6 @@ def _kept(event: Event, rank: int, last: int) -> Kept:
 def read_kept(path: Path) -> Flight:
     """Return the events in `path`. Raises `ArtifactError` if the file is missing or invalid."""
     flight = read_record(path, Flight, "holds no events", "replay again", schema=SCHEMA)
-    if flight.fault and not is_known(flight.fault):
+    if flight.fault and not kind_exists(flight.fault):
         raise ArtifactError(path, f"fault: kind {flight.fault.kind} is unknown", "replay again")
     return flight

@@ -64,17 +64,17 @@ class LoadingNote:
     BYTES = 512
 
     def __init__(self, report: memoryview) -> None:
-        self._place = report[-self.BYTES :]
+        self._path_buffer = report[-self.BYTES :]
 
     def set(self, path: Path | None) -> None:
         """Write the path of the file that is loaded next; None when loading is over."""
         text = (str(path) if path else "").encode()[: self.BYTES - 1]
-        self._place[: len(text) + 1] = text + b"\0"
+        self._path_buffer[: len(text) + 1] = text + b"\0"
 
     @property
     def text(self) -> str:
         """Return the file that is being loaded; empty if there is none."""
-        return bytes(self._place).partition(b"\0")[0].decode(errors="replace")
+        return bytes(self._path_buffer).partition(b"\0")[0].decode(errors="replace")
 
 
 class Files:

@@ -382,7 +382,7 @@ class Worker:
             remaining = self._deadline - time.monotonic()
             if remaining <= 0:
                 raise self._late_fault() or self._hang()
-            if remaining > _FAULT_S and self._fault_known():
+            if remaining > _FAULT_S and self._has_fault():
                 self._deadline = time.monotonic() + _FAULT_S
                 continue
             if self._alive:
@@ -481,7 +481,7 @@ class Worker:
     def _loading(self) -> str:
         return LoadingNote(memoryview(self._report)[:REPORT_BYTES]).text
 
-    def _fault_known(self) -> bool:
+    def _has_fault(self) -> bool:
         """Return whether the runtime has recorded a fault. It reads a byte of the report, so that nothing need be
         imported."""
         return self._report[layouts.Report.fault.offset] == COMPLETE

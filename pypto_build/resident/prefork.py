@@ -109,7 +109,7 @@ class Leaving:
         self._told = -1
         self.in_fork: socket.socket | None = None
 
-    def leave(self, look_ahead: Callable[[], None]) -> None:
+    def leave(self, precheck: Callable[[], None]) -> None:
         """Fork the preforked process; return in this process, and later in each fork of the preforked process.
 
         Call this where SCons calls the tool.
@@ -131,11 +131,11 @@ class Leaving:
         self._close()
         os.close(self._told)
         take_streams([os.open(os.devnull, os.O_RDWR) for _ in range(3)])
-        self.in_fork, self._told = _Stand(self._register, code, report, look_ahead).serve(self._key)
+        self.in_fork, self._told = _Stand(self._register, code, report, precheck).serve(self._key)
 
     def tell(self) -> None:
         """At the end of a command, tell the preforked process what the next command will need."""
-        report = msgspec.json.encode(prefork.NEXT.wanted)
+        report = msgspec.json.encode(prefork.NEXT.upcoming)
         if self._told >= 0:
             with suppress(OSError):
                 os.set_blocking(self._told, False)
@@ -147,10 +147,10 @@ class _Stand:
     """A preforked process: it only forks, and keeps the data for the next fork."""
 
     def __init__(
-        self, register: socket.socket, code: Mapping[str, Identity], report: int, look_ahead: Callable[[], None]
+        self, register: socket.socket, code: Mapping[str, Identity], report: int, precheck: Callable[[], None]
     ) -> None:
-        self._register, self._code, self._look_ahead = register, code, look_ahead
-        self._wants_look = False
+        self._register, self._code, self._precheck = register, code, precheck
+        self._has_precheck = False
         self._told = {report}
         self._forks: dict[int, int] = {}  # processes by their descriptors
 
@@ -164,10 +164,10 @@ class _Stand:
             self._register.send(key)
             while True:
                 watched = [self._register.fileno(), *self._told, *self._forks]
-                ready, _, _ = select.select(watched, [], [], _QUIET_S if self._wants_look else _STANDS_S)
-                if not ready and self._wants_look:
-                    self._wants_look = False
-                    prefork.look(self._look_ahead)
+                ready, _, _ = select.select(watched, [], [], _QUIET_S if self._has_precheck else _STANDS_S)
+                if not ready and self._has_precheck:
+                    self._has_precheck = False
+                    prefork.run_precheck(self._precheck)
                 elif not ready and not self._forks:
                     os._exit(0)
                 for descriptor in ready:
@@ -188,11 +188,11 @@ class _Stand:
         data = os.read(descriptor, _LARGEST)
         os.close(descriptor)
         if data:
-            prefork.NEXT.wanted = msgspec.json.decode(data, type=prefork.Kept)
-            prefork.keep(prefork.NEXT.wanted)
-            self._wants_look = prefork.NEXT.workspace is not None
-            if not self._wants_look:
-                prefork.look(self._look_ahead)
+            prefork.NEXT.upcoming = msgspec.json.decode(data, type=prefork.Kept)
+            prefork.keep(prefork.NEXT.upcoming)
+            self._has_precheck = prefork.NEXT.workspace is not None
+            if not self._has_precheck:
+                prefork.run_precheck(self._precheck)
 
     def _take(self) -> tuple[socket.socket, int] | None:
         """Fork for a command. In the fork, wait for the caller's consent and return the result of `serve`."""

@@ -45,7 +45,7 @@ class _Command:
 
     process: int
     connection: socket.socket
-    asked_to_end: float = 0.0
+    end_requested: float = 0.0
 
 
 @dataclass
@@ -152,13 +152,13 @@ class _Server:
             if command.connection.fileno() == descriptor:
                 self._poll.unregister(descriptor)
                 command.connection.close()
-                command.asked_to_end = time.monotonic()
+                command.end_requested = time.monotonic()
                 signal_group(command.process, signal.SIGTERM)
                 return
 
     def _end_abandoned(self) -> None:
         for command in self._commands.values():
-            if command.asked_to_end and time.monotonic() - command.asked_to_end > _GRACE_S:
+            if command.end_requested and time.monotonic() - command.end_requested > _GRACE_S:
                 signal_group(command.process, signal.SIGKILL)
 
 

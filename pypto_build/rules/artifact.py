@@ -108,7 +108,7 @@ class ArtifactTargets:
 
 
 #: Is told of an artifact that most likely has to be built; what it is built by is not known yet.
-Early = Callable[[ArtifactTargets], None]
+OnStale = Callable[[ArtifactTargets], None]
 
 
 def chip_words(targets: ArtifactTargets) -> list[str]:
@@ -191,13 +191,13 @@ def declare_loaded(
     platform_name: str | None = None,
     variant: str | None = None,
     needed: bool = True,
-    early: Early | None = None,
+    on_stale: OnStale | None = None,
 ) -> ArtifactTargets:
     """Declare the nodes of an artifact that has been read already; its binaries are built as ``variant`` (default: by
     CHECK=).
 
-    If no binaries are ``needed``, missing compilers of the platform are no error. ``early`` is called with an artifact
-    that most likely must be built, before all its units are checked.
+    If no binaries are ``needed``, missing compilers of the platform are no error. ``on_stale`` is called with an
+    artifact that most likely must be built, before all its units are checked.
     """
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
@@ -230,7 +230,7 @@ def declare_loaded(
             True,
             twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != SIMPLER else None,
         )
-        proven = _look_at_units(output_dir, planned, partial(early, targets) if early else None)
+        proven = _check_units(output_dir, planned, partial(on_stale, targets) if on_stale else None)
         steps = planned.steps()
         built = _declare_binaries(env, artifact, plans, steps, proven, spliced) if plans else _prebuilt(env, artifact)
         is_stale = bool(plans and built) and not workspace.whole_graph
@@ -257,7 +257,7 @@ class _Planned:
         return self.made
 
 
-def _look_at_units(output_dir: OutputDir, planned: _Planned, start: Callable[[], None] | None) -> list[bool]:
+def _check_units(output_dir: OutputDir, planned: _Planned, start: Callable[[], None] | None) -> list[bool]:
     """For each unit, return True if it is up to date. ``start`` is called as soon as a unit most likely must be
     built.
     """
@@ -300,7 +300,7 @@ def units_of(workspace: Workspace, artifact: Artifact, platform: Platform) -> li
     return _planned(workspace, output_dir, artifact, platform, workspace.variant(platform), Splices()).steps()
 
 
-def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Sequence[Plan], Path]:
+def precheck_units(workspace: Workspace, root: Path, platform: Platform) -> tuple[Sequence[Plan], Path]:
     """Check the units of an artifact in advance, for processes that are forked from this one.
 
     OUT is not changed, and each fork checks everything again. Return the plans and the directory of the binaries; no
@@ -315,9 +315,9 @@ def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Se
         selected = (workspace, output_dir, artifact, platform, workspace.variant(platform), Splices())
         planned = _planned(*selected)
         planned.steps()
-    _are_proven(planned.steps(), again=True)
+    _are_proven(planned.steps(), repeated=True)
     workspace.manifests.look()
-    workspace.look_again()
+    workspace.forget_checks()
     return planned.plans, output / workspace.variant(platform)
 
 
@@ -399,9 +399,9 @@ def _declare_binaries(
     return [declare_unit(env, unit, *(of or ())) for unit, declared, of in units if declared]
 
 
-def _are_proven(units: Sequence[Sequence[Step]], again: bool = False) -> list[bool]:
+def _are_proven(units: Sequence[Sequence[Step]], repeated: bool = False) -> list[bool]:
     """For each unit of one output directory, return True if it is up to date."""
-    proven = iter(all_proven([step for unit in units for step in unit], again))
+    proven = iter(all_proven([step for unit in units for step in unit], repeated))
     return [all(list(islice(proven, len(unit)))) for unit in units]
 
 
@@ -418,7 +418,7 @@ def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") ->
     """Print once which files were rebuilt and why; if none was, print ``why`` the replay runs. Users search logs for
     these lines.
     """
-    reported = workspace.progress.told
+    reported = workspace.progress.reported
     for part in targets.parts:
         tell_built(workspace, part, why)
     if not targets.plans or (targets.output, targets.variant) in reported:

@@ -43,7 +43,7 @@ def update_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path)
         os.close(directory)
 
 
-def look_at_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> None:
+def precheck_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> None:
     """Compare the entries in advance, for a fork of this process; return True if the file is up to date."""
     path, started = _path(workspace), time.time_ns()
     seen = _identity(path)

@@ -55,7 +55,7 @@ def note_broken_rules(targets: ArtifactTargets) -> None:
         record = _Record(_version())
         for name, path in _kernels(targets):
             previous = before.kernels.get(f"{arch} {name}") if before.version == record.version else None
-            if looked := _look(name, path, arch, previous):
+            if looked := _checked(name, path, arch, previous):
                 record.kernels[f"{arch} {name}"] = looked
         record.seal = record.sealed()
         if record.seal != before.seal:
@@ -80,7 +80,7 @@ def _shown(source: Path, root: Path) -> str:
     return str(source) if path.startswith("..") else path
 
 
-def _look(name: str, path: Path, arch: str, previous: _Looked | None) -> _Looked | None:
+def _checked(name: str, path: Path, arch: str, previous: _Looked | None) -> _Looked | None:
     """Return the result for one kernel, from the record if its text is unchanged; None if its file is missing."""
     with suppress(OSError):
         now = os.stat(path)

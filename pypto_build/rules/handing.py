@@ -18,7 +18,7 @@ import SCons
 from SCons.Script.SConscript import call_stack
 
 from pypto_build.client.protocol import SconsStart, ask
-from pypto_build.client.socket_address import address, describe_situation, directory, is_wanted
+from pypto_build.client.socket_address import address, describe_situation, directory, may_use_server
 
 # Flags that mean the same to a process that goes on, whatever it does.
 _FLAGS = re.compile(r"-[Qks]+|-j\d+")
@@ -41,7 +41,7 @@ def hand_over() -> None:
     In that case a resident process is started at the end, for the next command.
     """
     words = sys.argv[1:]
-    if not is_plain(words) or os.environ.get("SCONSFLAGS") or not is_wanted():
+    if not is_plain(words) or os.environ.get("SCONSFLAGS") or not may_use_server():
         return
     how = _how_scons_is_here()
     socket_dir = directory() if how else None

@@ -110,7 +110,7 @@ def _declare(
         spawn=run_with_errors,
         shown=True,
         lead=partial(_name_assembler, settings["the assembler"], workspace),
-        again=not _is_there(artifact),
+        repeated=not _is_there(artifact),
         otherwise="a file of the artifact is missing",
     )
     made = declare_step(env, step, [values["source"], *(values["deps"] or ())], outputs=("artifact",))
@@ -154,7 +154,7 @@ def _declare_golden(
         "[golden] make",
         workspace.short(artifact / "data"),
         spawn=run_with_errors,
-        again=not _is_computed(artifact),
+        repeated=not _is_computed(artifact),
         otherwise="data is not as it was computed",
     )
     return declare_step(env, step, compiled, outputs=("golden",))

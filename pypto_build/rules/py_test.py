@@ -28,7 +28,7 @@ from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.steps import Step, announce, made_by_us
 from pypto_build.rules.machinery.workspace import TESTS, Workspace, escape, workspace_of
 from pypto_build.rules.outcomes import failed_tests
-from pypto_build.rules.tests import declare_suite, declare_test, is_wanted, run_all
+from pypto_build.rules.tests import declare_suite, declare_test, may_run, run_all
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.forked import ForkedTools
 
@@ -96,7 +96,7 @@ def declare_py_test(env: Environment, **attributes: Any) -> Nodes:
     tags = set(values["tags"] or ())
     targets = list(map(str, COMMAND_LINE_TARGETS))
     files: list[_File] = []
-    if any(is_wanted(workspace, one, tags) for one in (name, *nodes)):
+    if any(may_run(workspace, one, tags) for one in (name, *nodes)):
         if targets and find_spec("pytest") is None:
             raise RuleError(f"PyTest: {name}: pytest is not installed; pip install pytest")
         output_dir = workspace.open_output(workspace.build_dir / TESTS / name, workspace.top)

@@ -177,11 +177,11 @@ def declare_replay(
             environment = step.output_dir.watched_environment(step.action)
             prefork.want(step.action.command(), environment, targets.artifact.root, targets.platform.name)
         if targets.is_stale:
-            step.output_dir.start_ahead(step.action, prefork.start_waiting)
+            step.output_dir.prestart(step.action, prefork.start_waiting)
     return replay.nodes
 
 
-def start_early(env: Environment, subject: Subject, chosen: Mapping[str, Any], targets: ArtifactTargets) -> None:
+def prestart_replay(env: Environment, subject: Subject, chosen: Mapping[str, Any], targets: ArtifactTargets) -> None:
     """Start the process of a replay that will most likely run, before its artifact has been checked.
 
     `declare_replay` uses this process if it needs the same command. Errors are reported later.
@@ -190,7 +190,7 @@ def start_early(env: Environment, subject: Subject, chosen: Mapping[str, Any], t
     if _runs_by_itself(workspace, targets) and not subject.judged:
         with suppress(ArtifactError, OSError):
             step = _run_of(workspace, targets, subject.data, chosen, {}, None, True, False, subject, []).step
-            step.output_dir.start_ahead(step.action, prefork.start_waiting)
+            step.output_dir.prestart(step.action, prefork.start_waiting)
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def _run_of(
         action=_under(workspace, step.action, subject),
         subject=label or step.subject,
         stands=partial(_is_in_time, verdict, limit_s),
-        otherwise=_why_again(workspace, verdict, limit_s),
+        otherwise=_rerun_reason(workspace, verdict, limit_s),
     )
     if subject.judges:
         step = replace(step, spawn=partial(_run_judged, step.spawn, subject.judges))
@@ -433,13 +433,13 @@ def _replay_step(
         action,
         "[replay] run",
         f"{targets.artifact.name} {config}".rstrip(),
-        spawn=partial(_run_heard, workspace, output, run)
+        spawn=partial(_run_captured, workspace, output, run)
         if of_a_test
         else _shown_by(workspace)
         if alone
         else run_whole,
         forks=forks,
-        again=workspace.options["FORCE"] or not targets.platform.simulated or bool(outside),
+        repeated=workspace.options["FORCE"] or not targets.platform.simulated or bool(outside),
         recorded=targets.platform.simulated and REGIONS not in outside,
         lead=None if of_a_test else partial(tell_built, workspace, targets),
     )
@@ -475,7 +475,7 @@ def _repositories(workspace: Workspace) -> list[str]:
     return [str(path) for checkout in (tree.root, tree.isa) for path in git.kept_at(checkout)]
 
 
-def _run_heard(
+def _run_captured(
     workspace: Workspace, output: list[str], run: Spawn, command: list[str], env: dict[str, str]
 ) -> tuple[int, str]:
     """Run a replay of a test; keep its report, which is shown with the other failures."""
@@ -532,7 +532,7 @@ def _outside(workspace: Workspace) -> dict[str, str]:
     return {name: workspace.environment[name] for name in names if workspace.environment.get(name)}
 
 
-def _why_again(workspace: Workspace, verdict: Path, limit_s: float) -> str:
+def _rerun_reason(workspace: Workspace, verdict: Path, limit_s: float) -> str:
     """Return why a replay runs again with unchanged inputs."""
     if workspace.options["FORCE"]:
         return "FORCE=1"

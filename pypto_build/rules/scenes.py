@@ -50,7 +50,7 @@ from pypto_build.proof import Outcome, OutputDir
 from pypto_build.proof.witness import VARIABLE
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.artifact import units_of
-from pypto_build.rules.machinery.background import Early
+from pypto_build.rules.machinery.background import BackgroundJobs
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is
@@ -177,10 +177,10 @@ def open_scenes(
     tools = ForkedTools(_TOOLS, VARIABLE, _WAITING)
     with ExitStack() as ending:
         ending.callback(tools.close)
-        early = Early(GetOption("num_jobs") - 1)
-        ending.callback(early.end)
+        background = BackgroundJobs(GetOption("num_jobs") - 1)
+        ending.callback(background.end)
         pool = ending.enter_context(ThreadPoolExecutor(GetOption("num_jobs")))
-        opening = _Opening(workspace, platform, tools, pool, early)
+        opening = _Opening(workspace, platform, tools, pool, background)
         opening.describe(files, selector, cases, builds)
         subjects = opening.subjects()
         if workspace.confine is as_it_is and len(subjects) > 1:
@@ -195,20 +195,25 @@ def open_scenes(
 class _Opening:
     """Opens the chosen cases, from the declarations of files to the subjects that run.
 
-    Files are executed by ``tools``, in threads of ``pool``; ``early`` runs other work in parallel.
+    Files are executed by ``tools``, in threads of ``pool``; ``background`` runs other work in parallel.
     """
 
     def __init__(
-        self, workspace: Workspace, platform: Platform, tools: ForkedTools, pool: ThreadPoolExecutor, early: Early
+        self,
+        workspace: Workspace,
+        platform: Platform,
+        tools: ForkedTools,
+        pool: ThreadPoolExecutor,
+        background: BackgroundJobs,
     ) -> None:
         self._workspace, self._platform = workspace, platform
-        self._tools, self._pool, self._early = tools, pool, early
+        self._tools, self._pool, self._background = tools, pool, background
         self._running: list[_Chosen] = []
         self.refused: list[CaseRefusal] = []
 
     def describe(self, files: Sequence[_File], selector: str, cases: Sequence[str], builds: bool) -> None:
         """Find the cases that ``selector`` means; with ``builds``, their units are built from then on."""
-        begin = self._early.begin
+        begin = self._background.begin
         declared = [self._pool.submit(_declared, self._workspace, self._tools, file, begin) for file in files]
         descriptions: dict[str, FileDescription] = {}
         chosen: list[_Chosen] = []
@@ -241,14 +246,14 @@ class _Opening:
                 continue
             self._running.append(one)
             if builds:
-                _build_early(self._workspace, one, self._platform, self._early)
+                _build_in_background(self._workspace, one, self._platform, self._background)
 
     def subjects(self) -> list[Subject]:
         """Compute the data of the cases that run; return the cases with data."""
         subjects: list[Subject] = []
-        make = partial(_make_data, self._workspace, self._tools, begin_others=self._early.begin)
+        make = partial(_make_data, self._workspace, self._tools, start_others=self._background.begin)
         outcomes = list(self._pool.map(make, self._running))
-        self._early.end()
+        self._background.end()
         for one, outcome in zip(self._running, outcomes, strict=True):
             if outcome.status:
                 self.refused.append(_refused(one, outcome))
@@ -288,7 +293,7 @@ def _output_dir(workspace: Workspace, file: Path) -> OutputDir:
     return output_dir
 
 
-def _build_early(workspace: Workspace, one: _Chosen, platform: Platform, early: Early) -> None:
+def _build_in_background(workspace: Workspace, one: _Chosen, platform: Platform, background: BackgroundJobs) -> None:
     """Build the units of a case's class in the background; errors are reported later."""
     if one.scene.level == NODE_LEVEL:
         return
@@ -297,7 +302,7 @@ def _build_early(workspace: Workspace, one: _Chosen, platform: Platform, early: 
         return
     with suppress(ArtifactError, ToolchainError, OSError):
         for steps in units_of(workspace, artifact, platform):
-            early.add(partial(ensure, workspace, steps, early=True))
+            background.add(partial(ensure, workspace, steps, speculative=True))
 
 
 def _declared(workspace: Workspace, tools: ForkedTools, file: _File, begin: Callable[[], None]) -> Scenes:
@@ -401,8 +406,8 @@ def _outputs(scene: Scene) -> list[str]:
     return ["--outputs", ",".join(outputs)]
 
 
-def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, begin_others: Callable[[], None]) -> Outcome:
-    """Compute the data of a case if it is missing; ``begin_others`` is called in that case."""
+def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, start_others: Callable[[], None]) -> Outcome:
+    """Compute the data of a case if it is missing; ``start_others`` is called in that case."""
     scene, output_dir = one.scene, one.file.output_dir
     tree = _tree(workspace, one)
     argv = [one.origin, "--output", str(output_dir.path(tree)), *_outputs(scene)]
@@ -421,7 +426,7 @@ def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, begin_oth
     )
 
     def begin() -> None:
-        begin_others()
+        start_others()
         terminal.say(f"[scene] data {scene.name}::{one.case.name}  ({output_dir.reason(action)})")
 
     return output_dir.perform(action, tools.run, begin, forks=tools)

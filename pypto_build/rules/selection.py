@@ -24,7 +24,7 @@ from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.verdicts import Verdicts
 from pypto_build.rules.machinery.workspace import Workspace, artifact_dirs, workspace_of
 from pypto_build.rules.outcomes import outcomes_of, wants_files
-from pypto_build.rules.replay import declare_replay, finish_replays, start_early
+from pypto_build.rules.replay import declare_replay, finish_replays, prestart_replay
 from pypto_build.rules.scene_test import targets_of
 from pypto_build.rules.stage import scripts_make
 from pypto_build.rules.subject import Subject
@@ -45,7 +45,7 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
     targets = [target for target in map(str, COMMAND_LINE_TARGETS) if target in OF_AN_ARTIFACT]
     places = artifact_dirs(workspace)
     _declare_without_artifact(env)
-    verbs = [VERBS[target].asked(workspace.options) for target in targets if target in VERBS]
+    verbs = [VERBS[target].adapted_to(workspace.options) for target in targets if target in VERBS]
     _require_torch(workspace, verbs, "replay" in targets)
     without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
     if workspace.options["SCENE"]:
@@ -181,15 +181,17 @@ def _refuse_ranks(workspace: Workspace, root: Path) -> None:
 def _declare_subjects(env: Environment, subjects: list[Subject], requested: list[str], verbs: list[Verb]) -> None:
     """Declare the nodes of programs with their data, and the targets on them."""
     workspace = workspace_of(env)
-    needs = [VERBS[target].asked(workspace.options).needs if target in VERBS else None for target in requested]
+    needs = [VERBS[target].adapted_to(workspace.options).needs if target in VERBS else None for target in requested]
     builds = not needs or any(need is not Needs.INTERFACE for need in needs)
     tools = [VERBS[target] for target in requested if target in VERBS and VERBS[target].needs is not Needs.TRIAGE]
     variants = {_variant(workspace, verb) for verb in tools} | ({None} if len(tools) < len(requested) else set())
     only = variants.pop() if len(variants) == 1 else None
     wished = {name: value for verb in verbs for name, value in verb.replay_with.items()}
     chosen = {name: value for name, value in wished.items() if workspace.options[name] == OPTIONS[name].default}
-    early = partial(start_early, env, subjects[0], chosen) if requested == ["replay"] and len(subjects) == 1 else None
-    selected = [targets_of(env, subject, None, only, builds, early) for subject in subjects]
+    on_stale = (
+        partial(prestart_replay, env, subjects[0], chosen) if requested == ["replay"] and len(subjects) == 1 else None
+    )
+    selected = [targets_of(env, subject, None, only, builds, on_stale) for subject in subjects]
     built = [node for targets in _once(selected) for node in targets.all]
     looked_at = any(verb.needs in (Needs.REPLAY, Needs.TRIAGE) for verb in verbs)
     verdicts: list[Nodes] = []

@@ -57,7 +57,7 @@ def declare_test(
     for suite in replays.suites.values():
         suite.add_tagged(env, name, tags)
     chosen = _chosen(workspace, name, tags)
-    if not is_wanted(workspace, name, tags):
+    if not may_run(workspace, name, tags):
         return _named(name, [env.File(escape(str(result)))] if result else env.Alias(name))
     missing = _missing_platform(workspace, values["platform"])
     test = Test(name, skipped=missing, judge=judge)
@@ -242,7 +242,7 @@ def _missing_platform(workspace: Workspace, platform: str | None) -> str:
     return "" if sign_of_hardware() else f"{platform}: no toolkit and no device here"
 
 
-def _asked_for(name: str, chosen: bool) -> bool:
+def _may_be_requested(name: str, chosen: bool) -> bool:
     """Return True if a test may have to run.
 
     A target that is not ours may be an alias of the workspace's own. Without targets, the SConstruct's defaults count.
@@ -253,9 +253,9 @@ def _asked_for(name: str, chosen: bool) -> bool:
     )
 
 
-def is_wanted(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
+def may_run(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
     """Return whether a test may have to run."""
-    return _asked_for(name, _chosen(workspace, name, tags))
+    return _may_be_requested(name, _chosen(workspace, name, tags))
 
 
 def _is_named(name: str, chosen: bool) -> bool:

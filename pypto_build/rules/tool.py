@@ -19,8 +19,8 @@ from SCons.Script.SConscript import call_stack
 
 from pypto_build import terminal
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.rules.artifact import Artifacts, look_ahead
-from pypto_build.rules.compile_commands import look_at_commands
+from pypto_build.rules.artifact import Artifacts, precheck_units
+from pypto_build.rules.compile_commands import precheck_commands
 from pypto_build.rules.machinery import prefork
 from pypto_build.rules.machinery.actions import spawner
 from pypto_build.rules.machinery.attributes import RuleError, each_variant
@@ -100,7 +100,7 @@ def _begin(env: Environment) -> None:
     if not GetOption("clean"):
         targets = list(map(str, COMMAND_LINE_TARGETS))
         options = _check(options, ["query"] if targets[:1] == ["query"] else targets)
-    ahead = partial(_look_ahead, options)
+    ahead = partial(_precheck, options)
     if options["WATCH"]:
         _INVOCATION.watch(ahead)
     elif turn is None and _is_plain_replay(options):
@@ -115,7 +115,7 @@ def _begin(env: Environment) -> None:
         workspace = prefork.take_workspace(partial(_open_workspace, options))
     set_hooks(partial(_when_read, workspace))
     end_on_signals()
-    keep_signatures_of_users(workspace.build_dir, workspace.look_again)
+    keep_signatures_of_users(workspace.build_dir, workspace.forget_checks)
     _INVOCATION.open(workspace)
     if turn:
         workspace.turn, workspace.of_batch = turn, True
@@ -189,9 +189,9 @@ def _is_plain_replay(options: Options) -> bool:
     return is_replay and simulated and not (GetOption("clean") or GetOption("help") or GetOption("no_exec"))
 
 
-def _look_ahead(options: Options) -> None:
+def _precheck(options: Options) -> None:
     """Check in advance the inputs of the most likely next command, for forks of a process that waits at this call."""
-    command = prefork.NEXT.wanted
+    command = prefork.NEXT.upcoming
     if not command.artifact or options["SANDBOX"] or options["STORE_REMOTE"] or os.environ.get(REMOTE_VARIABLE):
         return
     workspace = prefork.NEXT.workspace
@@ -199,9 +199,9 @@ def _look_ahead(options: Options) -> None:
         workspace = _open_workspace(options)
     for output_dir in workspace.output_dirs.values():
         output_dir.renew(workspace.store)
-    plans, binaries = look_ahead(workspace, Path(command.artifact), PLATFORMS[command.platform])
+    plans, binaries = precheck_units(workspace, Path(command.artifact), PLATFORMS[command.platform])
     if plans:
-        look_at_commands(workspace, plans, binaries)
+        precheck_commands(workspace, plans, binaries)
     prefork.NEXT.workspace = workspace
 
 

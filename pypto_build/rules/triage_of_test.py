@@ -59,10 +59,10 @@ def _triage(env: Environment, declare: Callable[[], Nodes]) -> None:
             checked = distributed_targets(env, distributed, targets.platform.name, variant)
         else:
             checked = declare_loaded(env, targets.artifact, targets.platform.name, variant)
-        declare_triage(env, VERBS[VERB], targets, checked, nodes, replay.data_dir, _given(replay))
+        declare_triage(env, VERBS[VERB], targets, checked, nodes, replay.data_dir, _test_options(replay))
 
 
-def _given(replay: Replay) -> Mapping[str, Any]:
+def _test_options(replay: Replay) -> Mapping[str, Any]:
     """Return the options that the test sets, in the form that the instruments accept."""
     pairs = dict(pair.split("=", 1) for pair in replay.configuration.pairs)
     return {name: pairs[name] for name in ("WORLD", "MEMORY", "RTOL", "ATOL") if name in pairs}

@@ -347,12 +347,12 @@ def includes_made(env: Environment, plan: Plan, made: Collection[Node]) -> tuple
     return source, path
 
 
-def ensure(workspace: Workspace, steps: Sequence[Step], early: bool = False) -> int:
+def ensure(workspace: Workspace, steps: Sequence[Step], speculative: bool = False) -> int:
     """Run the steps of a unit that are not up to date; return the status of the first that fails.
 
-    With ``early``, failures are not reported.
+    With ``speculative``, failures are not reported.
     """
-    return next((status for step in steps if (status := perform(workspace, step, early).status)), 0)
+    return next((status for step in steps if (status := perform(workspace, step, speculative).status)), 0)
 
 
 def _is_plain(plan: Plan) -> bool:

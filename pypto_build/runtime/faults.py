@@ -95,7 +95,7 @@ def decode(text: bytes) -> FaultRecord:
     return msgspec.json.decode(text.decode("utf-8", "replace"), type=FaultRecord)
 
 
-def is_known(record: FaultRecord) -> bool:
+def kind_exists(record: FaultRecord) -> bool:
     """Return whether the record's kind exists."""
     return record.kind in KINDS
 

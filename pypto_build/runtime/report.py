@@ -22,7 +22,7 @@ import msgspec
 from pypto_build.facts import layouts
 from pypto_build.facts.faults import Escaped, Nearness
 from pypto_build.facts.places import HEADERS, INSTRUCTIONS
-from pypto_build.runtime.faults import FaultRecord, decode, is_known, printable
+from pypto_build.runtime.faults import FaultRecord, decode, kind_exists, printable
 from pypto_build.runtime.waits import ADDRESS_TEXTS, Occupancy, occupancy_line
 
 Kind = TypeVar("Kind", bound=IntEnum)
@@ -231,7 +231,7 @@ def _fault(fault: layouts.FaultRecord) -> FaultRecord | None:
         record = decode(fault.json[: fault.bytes])
     except (msgspec.MsgspecError, RecursionError):
         return None
-    return record if is_known(record) else None
+    return record if kind_exists(record) else None
 
 
 def read_report(buffer: memoryview | bytes) -> Report | None:

@@ -125,7 +125,7 @@ class Group(msgspec.Struct):
     meeting: int = 0
 
 
-class Place(msgspec.Struct):
+class BarrierKernel(msgspec.Struct):
     """A kernel of blocks that start together.
 
     `met` counts the barriers that it passed. `cores` is the kind of barrier at which it waits (an index of
@@ -143,7 +143,7 @@ class Place(msgspec.Struct):
 class Barrier(msgspec.Struct):
     """All kernels that could arrive at a barrier."""
 
-    places: list[Place] = []
+    places: list[BarrierKernel] = []
 
 
 class ValueWait(msgspec.Struct):
@@ -333,12 +333,12 @@ def barrier_text(barrier: Barrier) -> str:
     return ", ".join(parts)
 
 
-def _by(places: Iterable[Place], key: object) -> list[tuple[tuple[int, int], list[Place]]]:
+def _by(places: Iterable[BarrierKernel], key: object) -> list[tuple[tuple[int, int], list[BarrierKernel]]]:
     assert callable(key)
     return [(values, list(each)) for values, each in groupby(sorted(places, key=key), key)]
 
 
-def _blocks(places: Sequence[Place]) -> str:
+def _blocks(places: Sequence[BarrierKernel]) -> str:
     """Return the blocks as text: `blocks 0-2 (AIV0 step)`."""
     numbers = sorted({block.block for block in places})
     spans: list[list[int]] = []

@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     try:
         simpler = fetch(pins.SIMPLER, options.simpler)
-        fetch(pins.PTO_ISA, options.isa or pins.wanted_isa(simpler))
+        fetch(pins.PTO_ISA, options.isa or pins.pinned_isa(simpler))
     except ToolchainError as error:
         print(error, file=sys.stderr)
         return 2

@@ -200,7 +200,7 @@ def build(project: str, source: Path, python: str, environment: Mapping[str, str
         marker.write_text(shlex.join(words), encoding="utf-8")
 
 
-def wanted_isa(simpler: Path) -> str:
+def pinned_isa(simpler: Path) -> str:
     """Return the revision of pto-isa that a checkout of simpler names (since June 2026); empty where it names none."""
     try:
         return read_text(simpler / "pto_isa.pin").strip()

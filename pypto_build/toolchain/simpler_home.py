@@ -95,7 +95,7 @@ def _is_ours(checkout: Path) -> bool:
 
 def _give_isa(checkout: Path, isa: Path | None) -> None:
     """Put the pto-isa that a checkout names where simpler looks for it, so that simpler fetches none itself."""
-    link, revision = checkout / "build" / "pto-isa", pins.wanted_isa(checkout)
+    link, revision = checkout / "build" / "pto-isa", pins.pinned_isa(checkout)
     if link.exists():
         return
     if revision and pins.Repository(pins.PTO_ISA).commit(revision):

@@ -38,7 +38,7 @@ from pypto_build.diagnose.sweep.run import (
 )
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.jobs import FarmJob, FarmResult
-from pypto_build.farm.session import asked_of, refuse_here, session_of
+from pypto_build.farm.session import job_options, refuse_here, session_of
 from pypto_build.replay.reference.launch import open_launch
 from pypto_build.replay.tolerances import tolerances
 
@@ -73,7 +73,7 @@ def share_bounds(cases: int, workers: int) -> list[int]:
 
 
 def _job(options: argparse.Namespace, cases: str) -> FarmJob:
-    assignments = {**asked_of(options), "PLATFORM": options.platform, "CASES": cases, "JSON": _BACK}
+    assignments = {**job_options(options), "PLATFORM": options.platform, "CASES": cases, "JSON": _BACK}
     assignments |= {"DATA": "reference"} if is_reference(options.data) else {}
     root = os.path.abspath(options.artifact)
     return FarmJob(f"cases {cases}", root, "sweep", assignments, returns=(_BACK,))

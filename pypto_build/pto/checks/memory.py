@@ -73,7 +73,7 @@ def _with_binary(resolved: Resolved, op: Operation) -> Messages:
 # --- what it is like -------------------------------------------------------------------------------------------------
 
 
-def _like(scratch: _Scratch, role: str) -> Messages:
+def _same_elements(scratch: _Scratch, role: str) -> Messages:
     """Check that the scratch tile has the element type of another operand."""
     other = scratch.type(role)
     if other is not None and other.dtype != scratch.tile.dtype:
@@ -157,7 +157,7 @@ PRESENCE: dict[str, Callable[..., Messages]] = {
     "with_binary": _with_binary,
 }
 SCRATCH_RULES: dict[str, Callable[..., Messages]] = {
-    "like": _like,
+    "like": _same_elements,
     "covers": _covers,
     "same_extents": _same_extents,
     "bits": _bits,

@@ -93,10 +93,10 @@ def _awaited(resolved: Resolved, op: Operation) -> Messages:
     if not waits and not passed:
         yield "nothing waits for its event; use pto.comm.wait_async_event before what is moved is used"
     for region in _regions(body):
-        yield from _told_early(op, region, waits)
+        yield from _premature_notification(op, region, waits)
 
 
-def _told_early(op: Operation, region: Region, waits: set[int]) -> Messages:
+def _premature_notification(op: Operation, region: Region, waits: set[int]) -> Messages:
     """Check one block for a notification between a transfer and the wait for it."""
     started = False
     for other in region.ops:

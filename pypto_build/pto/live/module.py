@@ -252,7 +252,7 @@ class LiveModule:
         try:
             model = reader.function()
             if reader.tokens[reader.at] != END:
-                reader.fail(f"expected the end of the function, found {reader.found()}")
+                reader.fail(f"expected the end of the function, found {reader.shown_token()}")
         except PtoError as error:
             header.error = error
             return
@@ -300,7 +300,7 @@ class LiveModule:
                     node.fresh = node.fresh or calls(node)
             names.run(function.nodes, function.dropped, until)
             function.dropped = []
-            function.unchecked = function.unchecked or names.resolved_again > 0
+            function.unchecked = function.unchecked or names.resolved_anew > 0
         self._context = context
 
     def _check(self) -> Iterator[object]:

@@ -257,7 +257,7 @@ class LiveResolver:
         self.earlier: dict[str, _Earlier] = {}
         self.argument_problems: list[Problem] = []
         self.touched: set[int] = set()  # values whose summary changed in this run
-        self.resolved_again = 0  # statements, in the last run
+        self.resolved_anew = 0  # statements, in the last run
         self.is_pending = False  # statements that say the same are still resolved as in the text before
         self._until = math.inf
 
@@ -294,7 +294,7 @@ class LiveResolver:
         """
         self.is_pending, self._until = False, until
         gone = list(dropped)
-        self.scope, self.resolved_again, self.touched = {}, 0, set()
+        self.scope, self.resolved_anew, self.touched = {}, 0, set()
         self.earlier = {}
         for node in gone:
             self._remember(node)
@@ -321,7 +321,7 @@ class LiveResolver:
             scope.update(node.defines)
 
     def _is_late(self) -> bool:
-        if self.resolved_again and not self.is_pending:  # one at least in each run
+        if self.resolved_anew and not self.is_pending:  # one at least in each run
             self.is_pending = time.perf_counter() > self._until
         return self.is_pending
 
@@ -356,7 +356,7 @@ class LiveResolver:
     # --- one statement -------------------------------------------------------------------------------------------
 
     def _resolve(self, node: Node) -> None:
-        self.resolved_again += 1
+        self.resolved_anew += 1
         scope, resolver = self.scope, self.resolver
         self._remember(node)
         for arguments in node.arguments:

@@ -325,12 +325,12 @@ class OpDef:
     def role(self, name: str, variant: int = 0) -> Role | None:
         """Return the role called `name` in variant number `variant`, else in any variant."""
         key = (name, variant)
-        if key not in self._found:
-            self._found[key] = self._find(name, variant)
-        return self._found[key]
+        if key not in self._roles_by_name:
+            self._roles_by_name[key] = self._find(name, variant)
+        return self._roles_by_name[key]
 
     @cached_property
-    def _found(self) -> dict[tuple[str, int], Role | None]:
+    def _roles_by_name(self) -> dict[tuple[str, int], Role | None]:
         return {}
 
     def _find(self, name: str, variant: int) -> Role | None:

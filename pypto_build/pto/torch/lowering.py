@@ -21,7 +21,7 @@ def matmul(w: Writer, op: Operation) -> None:
     product = f"matmul({a}, {b})" if not _same_columns(w, op) else f"multiply({a}, {b})"
     rows, cols = w.valid_texts(op, "a")[0], w.valid_texts(op, "b")[1]
     if fn == "accumulate":
-        product = f"{w.own(op, 'acc') if _result_known(w, op) else w.part(op, 'acc', rows, cols)} + {product}"
+        product = f"{w.own(op, 'acc') if _result_is_static(w, op) else w.part(op, 'acc', rows, cols)} + {product}"
     elif fn == "bias":
         product = f"{product} + {w.part(op, 'bias', '1', cols)}"
     w.assign(op, product, kept=dtypes.name_of(element(w, op)) == "f32")
@@ -52,7 +52,7 @@ def _same_columns(w: Writer, op: Operation) -> bool:
     return a[1] is not None and a[1] == b[0]
 
 
-def _result_known(w: Writer, op: Operation) -> bool:
+def _result_is_static(w: Writer, op: Operation) -> bool:
     a, b, acc = (w.resolved.extents(w.value(op, role)) for role in ("a", "b", "acc"))
     return None not in acc and (a[0], b[1]) == acc
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 
-class Early:
+class BackgroundJobs:
     """Runs jobs in ``threads`` background threads after `begin`. `end` drops the jobs that have not started."""
 
     def __init__(self, threads: int) -> None:

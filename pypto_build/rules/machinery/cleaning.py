@@ -90,7 +90,7 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
     is_named = bool(COMMAND_LINE_TARGETS) and TARGETS.keys().isdisjoint(map(str, COMMAND_LINE_TARGETS))
     workspace.extras[_KEPT] = {Path(node.get_abspath()) for node in kept_by_users()}
     outputs = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
-    markers = [marker for marker in outputs if not is_named or _is_asked(marker.parent)]
+    markers = [marker for marker in outputs if not is_named or _is_requested(marker.parent)]
     lists = bool(GetOption("no_exec")) or terminal.shows_details()
     if not name:
         _clean_generated(workspace, platform, lists)
@@ -117,7 +117,7 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
         _remove_if_empty(directory)
 
 
-def _is_asked(output: Path) -> bool:
+def _is_requested(output: Path) -> bool:
     """Return True if the named targets need an output, or if nothing is built in it."""
     if output.parent.name == TESTS:  # of files of tests, which have aliases alone
         names = [name for name, alias in default_ans.items() if is_reached(alias)]

@@ -48,23 +48,23 @@ class Invocation:
         self._at_call: AtCall | None = None
         self._end_job: Callable[[Sequence[Workspace], Verdicts], None] | None = None
 
-    def watch(self, look_ahead: Callable[[], None]) -> None:
+    def watch(self, precheck: Callable[[], None]) -> None:
         """With WATCH=1, continue in a process for each round. Later environments of an SConstruct are already in
         such a process.
         """
         from pypto_build.rules.machinery.watch import each_round
 
-        self._end_round = self._end_round or each_round(look_ahead)
+        self._end_round = self._end_round or each_round(precheck)
 
     def call_first(self, at_call: AtCall | None) -> None:
         """Set the function that is called before a plain replay reads any input; it may continue in another process."""
         self._at_call = at_call
 
-    def stand(self, look_ahead: Callable[[], None]) -> None:
+    def stand(self, precheck: Callable[[], None]) -> None:
         """Call the function of `call_first` once; later environments of the same SConstruct skip it."""
         at_call, self._at_call = self._at_call, None
         if at_call:
-            at_call(look_ahead)
+            at_call(precheck)
 
     def profile(self, options: Options) -> None:
         """With PROFILE=1, print a table of the run's time at the very end."""

@@ -101,7 +101,7 @@ class _Fork:
         turn, self._turn = os.pipe()
         request = {"environment": dict(environment), "directory": os.getcwd(), "group": os.getpgrp(), "turn": TURN}
         try:
-            self._told = forks.send(connection, json.dumps(request).encode(), [0, 1, 2, turn], socket.MSG_DONTWAIT)
+            self._messages = forks.send(connection, json.dumps(request).encode(), [0, 1, 2, turn], socket.MSG_DONTWAIT)
         except OSError:
             os.close(self._turn)
             raise
@@ -124,19 +124,19 @@ class _Fork:
                 return None
             finally:
                 os.close(self._turn)
-                os.close(self._told)
+                os.close(self._messages)
 
     def cancel(self) -> None:
         """End the process."""
         os.close(self._turn)
         while self._hear(_ENDED_S):
             pass
-        os.close(self._told)
+        os.close(self._messages)
 
     def _hear(self, seconds: float | None) -> bytes:
         """Return the next message of the process; empty if it has ended, or is too slow."""
-        ready, _, _ = select.select([self._told], [], [], seconds)
-        return os.read(self._told, 1) if ready else b""
+        ready, _, _ = select.select([self._messages], [], [], seconds)
+        return os.read(self._messages, 1) if ready else b""
 
 
 class _State:
@@ -144,7 +144,7 @@ class _State:
 
     def __init__(self) -> None:
         self.server: PreforkServer | None = None
-        self.wanted = Kept()
+        self.upcoming = Kept()
         self.workspace: Workspace | None = None
 
 
@@ -155,7 +155,7 @@ def want(command: list[str], environment: Mapping[str, str], artifact: Path, pla
     """Record that the next round will most likely run this command again, on this artifact."""
     words = [*command, *environment, *environment.values(), str(artifact)]
     kept = msgspec.structs.replace(_kept(command, environment), artifact=str(artifact), platform=platform)
-    NEXT.wanted = kept if all(plain(word) == word for word in words) else Kept()
+    NEXT.upcoming = kept if all(plain(word) == word for word in words) else Kept()
 
 
 def start_waiting(command: list[str], environment: dict[str, str]) -> Waiting:
@@ -174,11 +174,11 @@ def take_workspace(opened: Callable[[], Workspace]) -> Workspace:
     return (ahead and ahead.renewed()) or opened()
 
 
-def look(look_ahead: Callable[[], None]) -> None:
+def run_precheck(precheck: Callable[[], None]) -> None:
     """Check in advance the files that the next round will check; errors are reported there."""
     gc.unfreeze()
     try:
-        look_ahead()
+        precheck()
     except Exception:
         NEXT.workspace = None
     gc.freeze()  # else a fork's collector would write to all that it has in common with this process

@@ -24,9 +24,9 @@ class Progress:
         self.hold = False  # what fails is shown at the end, not when it does
         self.unexplained: list[str] = []  # what to type to learn why a replay did not pass
         self.notes: set[str] = set()  # why results were not recorded, as far as it was said
-        self.told: set[tuple[Path, str]] = set()  # outputs and variants whose builds were told of
+        self.reported: set[tuple[Path, str]] = set()  # outputs and variants whose builds were told of
         self.reasons: dict[Key, str] = {}  # of what had to run
-        self.early: dict[Key, str] = {}  # the same of what failed early, and is done once more
+        self.failed_speculatively: dict[Key, str] = {}  # the same of what failed early, and is done once more
         self.how: dict[Key, Literal["built", "restored"]] = {}  # of ``renewed``
         self._expected: set[Key] = set()  # the binaries that this run may have to build
         self._running: dict[Key, str] = {}  # oldest first

@@ -184,11 +184,11 @@ def _what_counts(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> dict[s
 def _entry(unit: PtoUnit, recorded: dict[str, Any] | None) -> dict[str, Any]:
     """Return the recorded entry of a unit; a new one if the unit was compiled anew and all its files changed."""
     if recorded is None or (recorded["assembled"] != unit.assembled and recorded["module"] != unit.digest):
-        return _first_look(unit)
+        return _first_check(unit)
     return recorded
 
 
-def _first_look(unit: PtoUnit) -> dict[str, Any]:
+def _first_check(unit: PtoUnit) -> dict[str, Any]:
     assembled = unit.path.with_suffix(".cpp")
     edited_since = (
         not assembled.exists()

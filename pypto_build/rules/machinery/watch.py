@@ -289,8 +289,8 @@ def _stamp(status: os.stat_result) -> Stamp:
     return status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]], None]:
-    """Return in a new process for every round; the process that called it never goes on, but may `look_ahead`.
+def each_round(precheck: Callable[[], None]) -> Callable[[Sequence[Workspace]], None]:
+    """Return in a new process for every round; the process that called it never goes on, but may `precheck`.
 
     The result is a function to call at the round's end, with the workspaces. The calling process ends at Ctrl-C, with
     the status of the last round. It ends at once if the first round depends on nothing.
@@ -317,7 +317,7 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
             watched = report if report.sources else watched
             if not watched.sources:
                 break
-            _keep(report.replay, look_ahead)
+            _keep(report.replay, precheck)
             spent = (time.time_ns() - begun) / 1e9
             # A file that no round depended on before counts as changed if it was saved since this one began.
             waiting = Waiting(watched)
@@ -328,7 +328,7 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
                 if path in seen or max(now[:2]) < begun or path.startswith(made)
             }
             _say(f"{spent:.2f} s; waiting for a change in {_shown(watched.sources)} (Ctrl-C ends)")
-            changed = waiting.wait(seen, partial(prefork.look, look_ahead))
+            changed = waiting.wait(seen, partial(prefork.run_precheck, precheck))
             waiting.close()
             seen = waiting.now
             _say(f"{_shown(changed)} changed")
@@ -340,12 +340,12 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
     os._exit(status)
 
 
-def _keep(kept: prefork.Kept, look_ahead: Callable[[], None]) -> None:
+def _keep(kept: prefork.Kept, precheck: Callable[[], None]) -> None:
     """Keep a preloaded process for the most likely command of the next round."""
-    prefork.NEXT.wanted = kept
+    prefork.NEXT.upcoming = kept
     prefork.keep(kept)
     if prefork.NEXT.workspace is None:
-        prefork.look(look_ahead)
+        prefork.run_precheck(precheck)
 
 
 def _end_of(child: int, reader: int) -> tuple[Watched, int]:
@@ -376,7 +376,7 @@ def _report(writer: int, workspaces: Sequence[Workspace]) -> None:
                 *(f"{node.get_abspath()}/" for node in made_directories()),
             ]
         ),
-        replay=prefork.NEXT.wanted,
+        replay=prefork.NEXT.upcoming,
     )
     with suppress(BrokenPipeError), open(writer, "wb") as stream:
         stream.write(msgspec.json.encode(watched))

@@ -204,7 +204,7 @@ class Workspace:
             output_dir.renew(self.store)
         return self
 
-    def look_again(self) -> None:
+    def forget_checks(self) -> None:
         """Forget recent checks of files, because other code has written some."""
         for output_dir in list(self.output_dirs.values()):
             output_dir.rest()

@@ -81,7 +81,7 @@ class Farm:
             done = ", ".join((*_DONE_THERE, *SPREAD))
             raise OptionError(f"SCHEDULER={scheduler}: does one of {done}; leave it out for others")
         _check_options(arguments)
-        self._scheduler, self._verb, self._given = scheduler, targets[0], dict(arguments)
+        self._scheduler, self._verb, self._arguments = scheduler, targets[0], dict(arguments)
         self._workers, self._memory = limits.processors, int(memory_gb * (1 << 30))
 
     def start(self, jobs: Sequence[Job], *, apart: bool = True) -> tuple[int, int]:
@@ -105,7 +105,7 @@ class Farm:
         return process.pid, os.dup(process.stdout.fileno())
 
     def _job(self, job: Job) -> FarmJob:
-        options = {**self._given, "PLATFORM": job.platform, **job.options}
+        options = {**self._arguments, "PLATFORM": job.platform, **job.options}
         return FarmJob(job.label, str(job.root), self._verb, options)
 
 

@@ -44,10 +44,10 @@ class _Handed:
 def can_hand_over(values: Mapping[str, Any], replays: Sequence[Replay]) -> bool:
     """Return True if a test needs nothing of this machine except its artifact, and is not up to date here."""
     here = any(values.get(name) is not None for name in _OF_THIS_MACHINE)
-    return not here and len(replays) == 1 and not _is_known(replays[0])
+    return not here and len(replays) == 1 and not _has_result(replays[0])
 
 
-def _is_known(replay: Replay) -> bool:
+def _has_result(replay: Replay) -> bool:
     targets = replay.targets
     return not targets.is_stale and not targets.binaries and targets.signing.proven and replay.step.proven
 

@@ -236,15 +236,15 @@ class _Command:
         return "+".join(self._targets)
 
     def _looking(self, past: dict[str, Past]) -> tuple[Any, list[Job]]:
-        from pypto_build.rules.many.up_to_date import can_look, exists, look
+        from pypto_build.rules.many.up_to_date import can_check, check_jobs, exists
 
-        if not can_look(self._targets, self._options):
+        if not can_check(self._targets, self._options):
             return None, []
         failed = {label for label, last in past.items() if last.status not in ("pass", "unchecked")}
         jobs = [job for job in self._jobs if job.label not in failed and exists(job, self._build_dir)]
 
         def looker(jobs: Sequence[Job]) -> Iterator[tuple[Job, JobReport | None]]:
-            return look(self._env, jobs, self._open)
+            return check_jobs(self._env, jobs, self._open)
 
         return looker, jobs
 

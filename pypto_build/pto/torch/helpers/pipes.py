@@ -98,7 +98,7 @@ def _lanes_of(pipe: _Pipe) -> tuple[int, ...]:
     return (0,) if pipe.unsplit == "none" else tuple(range(_lanes[0]))
 
 
-def _place(tile: Tile, split: int) -> tuple[int, int]:
+def _part_origin(tile: Tile, split: int) -> tuple[int, int]:
     """Return row and column of the slot at which this vector core's part starts. The first core has one more of an
     odd extent.
     """
@@ -206,7 +206,7 @@ def _tpop_from_aic_g(pipe: _Pipe, split: int, tile: Tile) -> Steps:
     lane = _current_sb[0]
     entries = [] if lane not in _lanes_of(pipe) else (yield _WaitPop(pipe, (lane,)))
     if split or lane == 0 or pipe.unsplit == "copy":
-        _fill(tile, entries, *_place(tile, split))
+        _fill(tile, entries, *_part_origin(tile, split))
     else:
         _fill(tile, [], 0, 0)
     return tile
@@ -215,7 +215,7 @@ def _tpop_from_aic_g(pipe: _Pipe, split: int, tile: Tile) -> Steps:
 def _tpush_to_aic_g(pipe: _Pipe, tile: Tile, split: int) -> Steps:
     """Push this vector core's part of a tile to the cube core. Without split only the first core's part counts."""
     lane = _current_sb[0]
-    entry = _entry(tile, *_place(tile, split))
+    entry = _entry(tile, *_part_origin(tile, split))
     if not split and lane:
         entry = _Entry(entry.value[:0])
     if lane in _lanes_of(pipe):
