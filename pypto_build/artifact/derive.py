@@ -109,10 +109,10 @@ def _walk(source: Path, function_name: str) -> Findings:
     if not is_defined:
         hint = "correct ORCHESTRATION.function_name or ORCHESTRATION.source"
         raise ArtifactError(source, f"does not define {function_name}", hint)
-    if walker.found.fault:
-        line, message = walker.found.fault
+    if walker.findings.fault:
+        line, message = walker.findings.fault
         raise ArtifactError(f"{source}:{line}", message, f"an orchestration has at most {MOST_SLOTS}, counted from 0")
-    return walker.found
+    return walker.findings
 
 
 def _signatures(artifact: Artifact, findings: Findings) -> dict[int, Signature]:

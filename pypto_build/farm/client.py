@@ -65,7 +65,7 @@ class _Jobs:
         self._neighbours = dict(Counter(client.run(platform.node, workers=usable).values()))
         client.run(worker.prepare, self._batch, workers=usable)
         self._pending: dict[str, tuple[FarmJob, Any]] = {}
-        self._said: SimpleQueue[OrderLine | str | None] = SimpleQueue()  # a label: the job ended
+        self._messages: SimpleQueue[OrderLine | str | None] = SimpleQueue()  # a label: the job ended
         self._contents = _Contents(client, usable)
 
     def submit(self, job: FarmJob) -> None:
@@ -79,14 +79,14 @@ class _Jobs:
         name = f"job-{self._batch}-{job.label}"
         future = self._client.submit(worker.run_job, *arguments, key=name, workers=self._usable, retries=0)
         self._pending[job.label] = job, future
-        future.add_done_callback(lambda _: self._said.put(job.label))
+        future.add_done_callback(lambda _: self._messages.put(job.label))
 
     def results(self, more: Iterator[OrderLine] | None) -> Iterator[FarmResult]:
         """Yield the results of all jobs, until all have ended and no more follow."""
         if more is not None:
             threading.Thread(target=self._read, args=(more,), daemon=True).start()
         while self._pending or more is not None:
-            match self._said.get():
+            match self._messages.get():
                 case None:
                     return
                 case FarmJob() as job:
@@ -102,8 +102,8 @@ class _Jobs:
 
     def _read(self, more: Iterator[OrderLine]) -> None:
         for line in more:
-            self._said.put(line)
-        self._said.put(None)
+            self._messages.put(line)
+        self._messages.put(None)
 
     def _drop(self, label: str) -> None:
         if label in self._pending:
@@ -192,7 +192,7 @@ def _number(workers: list[str]) -> str:
 def _usable(client: Any, say: Say) -> list[str]:
     """Return the workers that produce the same results as this machine; print how each other worker differs."""
     own, usable, refused = _describe_here(), list[str](), list[str]()
-    for address, facts in _asked(client, worker.describe).items():
+    for address, facts in _answers(client, worker.describe).items():
         difference = _difference(own, facts)
         (refused if difference else usable).append(address)
         if difference:
@@ -204,7 +204,7 @@ def _usable(client: Any, say: Say) -> list[str]:
     return usable
 
 
-def _asked(client: Any, what: Callable[[], Any]) -> dict[str, Any]:
+def _answers(client: Any, what: Callable[[], Any]) -> dict[str, Any]:
     """Return each worker's description. Raises ArtifactError if a worker does not answer in time."""
     try:
         answers: dict[str, Any] = _in_time(partial(client.run, what, on_error="return"), _ANSWER_S)

@@ -169,7 +169,7 @@ class Digests:
         name: Callable[[str], str] = str,
     ) -> None:
         self._looker, self._name = looker or Looker(), name
-        self._known: dict[str, tuple[Identity, str]] = {}
+        self._cached: dict[str, tuple[Identity, str]] = {}
         self.used: dict[str, tuple[Identity, str]] = {}  # what may be remembered for the next run
         self.devices: dict[int, str] = {}  # what was on the devices of files that are remembered
         self.learn(remembered or {}, devices or {})
@@ -181,14 +181,14 @@ class Digests:
         same = {device: epoch for device, epoch in devices.items() if epoch == now.epoch(device)}
         self.devices.update(same)
         if len(same) == len(devices):
-            self._known.update(entries)
+            self._cached.update(entries)
         else:
-            self._known.update((path, seen) for path, seen in entries.items() if seen[0][0] in same)
+            self._cached.update((path, seen) for path, seen in entries.items() if seen[0][0] in same)
 
     def forget_unmounted(self) -> bool:
         """Forget files of devices that now have another file system; return True if there are any."""
         _forget(self._devices_here, self._read_here)
-        return _forget(self.devices, self._known, self.used)
+        return _forget(self.devices, self._cached, self.used)
 
     def of(self, path: str) -> str:
         """Return the digest of an input.
@@ -214,10 +214,10 @@ class Digests:
         return self._read(path) if stat.S_ISREG(now.st_mode) else ABSENT
 
     def _remembered(self, path: str, now: Identity) -> str | None:
-        for remembered in (self._known, self._read_here):
+        for remembered in (self._cached, self._read_here):
             entry = remembered.get(path)
             if entry is not None and entry[0] == now:
-                self._known[path] = self.used[path] = entry
+                self._cached[path] = self.used[path] = entry
                 return entry[1]
         return None
 
@@ -243,7 +243,7 @@ class Digests:
         real: dict[str, str] = {}
         files = [path.removesuffix(STATUS) for path in paths]
         for path, now in zip(paths, unpack(self._looker.look(Paths(files))), strict=True):
-            entry = self._known.get(path)
+            entry = self._cached.get(path)
             if path.endswith(STATUS) and now != NOTHING:
                 looks.append((now, status(now[2], now[3])))
             elif is_question(path):
@@ -275,12 +275,12 @@ class Digests:
 
     def seen(self, path: str) -> Identity | None:
         """Return the identity for which a file's digest is cached; None if none is."""
-        entry = self._known.get(path)
+        entry = self._cached.get(path)
         return entry[0] if entry is not None else None
 
     def seen_with(self, path: str, digest: str) -> Identity | None:
         """Return the identity for which ``digest`` is cached as the file's digest; None if it is not cached."""
-        entry = self._known.get(path)
+        entry = self._cached.get(path)
         if path.endswith(STATUS):
             now = self.identity_of(path.removesuffix(STATUS))
             return now if now and status(now[2], now[3]) == digest and now[0] in self.devices else None
@@ -288,7 +288,7 @@ class Digests:
 
     def knows(self, path: str, seen: Identity) -> bool:
         """Return True if a digest is cached for the file with the identity ``seen``."""
-        entry = self._known.get(path)
+        entry = self._cached.get(path)
         return entry is not None and entry[0] == seen
 
     def _read(self, path: str) -> str:
@@ -313,7 +313,7 @@ class Digests:
             self.forget_unmounted()
         if epoch and not changed_since(now, started):
             self.devices[now[0]] = self._devices_here[now[0]] = epoch
-            self._known[path] = self.used[path] = self._read_here[path] = (now, digest)
+            self._cached[path] = self.used[path] = self._read_here[path] = (now, digest)
 
 
 def _forget(devices: dict[int, str], *remembered: dict[str, tuple[Identity, str]]) -> bool:

@@ -297,7 +297,7 @@ class RecordedResults:
         """Return the current inputs of an action."""
         return self._state(action, self._declared(action))
 
-    def look(self, action: Action) -> tuple[dict[str, Identity | None], State]:
+    def read_inputs(self, action: Action) -> tuple[dict[str, Identity | None], State]:
         """Return the identities of an action's inputs by path, read before the state of their contents, which is
         returned too.
         """

@@ -393,7 +393,7 @@ class OutputDir:
         """Run the action once; return the outcome, and an input that changed during the run."""
         ahead = self._waiting_for(action, helpers)
         with self._lock:
-            seen, state = self._known.look(action)
+            seen, state = self._known.read_inputs(action)
             self._clear(action)
             if not (action.outputs or action.tree):
                 # Its output is not checked afterwards, so the earlier result must not survive a killed run.

@@ -97,7 +97,7 @@ class SharedStore(Store):
 
     def find(self, key: str) -> Iterator[bytes]:
         """Yield the results of an action: local results first, then those from the remote store."""
-        here = self.known(key)
+        here = self.local_results(key)
         yield from here
         data = self._get(f"ac/{key}", _LARGEST_ENTRY)
         there = decode_entry(key, data)
@@ -251,7 +251,7 @@ def _waiting(outbox: Path) -> list[Path]:
 
 def _send_one(store: Store, remote: Remote, path: Path) -> bool:
     """Send a result after its contents, so that the remote store never has a result without contents."""
-    key, results = path.name, store.known(path.name)
+    key, results = path.name, store.local_results(path.name)
     digests = decoded(read_file(path), list[str])
     if digests is None or not results:
         return False

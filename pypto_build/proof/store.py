@@ -58,9 +58,9 @@ class Store:
 
     def find(self, key: str) -> Iterable[bytes]:
         """Return the results of an action, the newest first."""
-        return self.known(key)
+        return self.local_results(key)
 
-    def known(self, key: str) -> list[bytes]:
+    def local_results(self, key: str) -> list[bytes]:
         """Return the results of an action: those in this directory, the newest first, then those shipped with the
         installation.
         """
@@ -98,7 +98,7 @@ class Store:
                 path = self._path("content", bytes_digest(data))
                 if len(data) <= self.largest and not path.exists():
                     self._write(path, data)
-            self._write(self._path("actions", key), encode_entry(key, [result, *self.known(key)]))
+            self._write(self._path("actions", key), encode_entry(key, [result, *self.local_results(key)]))
             self._path("withdrawn", key).unlink()
 
     def withdraw(self, key: str) -> None:

@@ -505,13 +505,13 @@ class Worker:
         if report is None or report.fault is None:
             return None
         self.end()
-        return self._told(report.fault, self._job.binaries[-1])
+        return self._reported_fault(report.fault, self._job.binaries[-1])
 
     def _binary_of(self, reply: Reply) -> Path:
         """Return a binary of the artifact that a fault belongs to."""
         return self._job.binaries[-1]
 
-    def _told(self, record: FaultRecord, binary: Path) -> RunFault:
+    def _reported_fault(self, record: FaultRecord, binary: Path) -> RunFault:
         """Return the fault of a record; ``binary`` belongs to the same artifact. A hang gets the state of every
         core."""
         fault = run_fault(record, binary)
@@ -527,7 +527,7 @@ class Worker:
         if reply.fault is None:
             return no_reply()
         error = describe_exception(reply.fault, self._memory_bytes, self._read_report)
-        return RunFault("runtime_error", error) if error else self._told(reply.fault, self._binary_of(reply))
+        return RunFault("runtime_error", error) if error else self._reported_fault(reply.fault, self._binary_of(reply))
 
     def _hang(self) -> RunFault:
         self._stopped_ns = time.monotonic_ns()

@@ -106,7 +106,7 @@ class Leaving:
     ) -> None:
         self._scripts = scripts
         self._key, self._register, self._close, self._started = key, register, close, started
-        self._told = -1
+        self._reports = -1
         self.in_fork: socket.socket | None = None
 
     def leave(self, precheck: Callable[[], None]) -> None:
@@ -120,7 +120,7 @@ class Leaving:
             return
         sys.stdout.flush()
         sys.stderr.flush()
-        report, self._told = os.pipe()
+        report, self._reports = os.pipe()
         if os.fork():
             os.close(report)
             self._register.close()
@@ -129,18 +129,18 @@ class Leaving:
             os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._close()
-        os.close(self._told)
+        os.close(self._reports)
         take_streams([os.open(os.devnull, os.O_RDWR) for _ in range(3)])
-        self.in_fork, self._told = _Stand(self._register, code, report, precheck).serve(self._key)
+        self.in_fork, self._reports = _Stand(self._register, code, report, precheck).serve(self._key)
 
     def tell(self) -> None:
         """At the end of a command, tell the preforked process what the next command will need."""
         report = msgspec.json.encode(prefork.NEXT.upcoming)
-        if self._told >= 0:
+        if self._reports >= 0:
             with suppress(OSError):
-                os.set_blocking(self._told, False)
-                os.write(self._told, report)
-            os.close(self._told)
+                os.set_blocking(self._reports, False)
+                os.write(self._reports, report)
+            os.close(self._reports)
 
 
 class _Stand:
@@ -151,7 +151,7 @@ class _Stand:
     ) -> None:
         self._register, self._code, self._precheck = register, code, precheck
         self._has_precheck = False
-        self._told = {report}
+        self._reports = {report}
         self._forks: dict[int, int] = {}  # processes by their descriptors
 
     def serve(self, key: bytes) -> tuple[socket.socket, int]:
@@ -163,7 +163,7 @@ class _Stand:
         try:
             self._register.send(key)
             while True:
-                watched = [self._register.fileno(), *self._told, *self._forks]
+                watched = [self._register.fileno(), *self._reports, *self._forks]
                 ready, _, _ = select.select(watched, [], [], _QUIET_S if self._has_precheck else _STANDS_S)
                 if not ready and self._has_precheck:
                     self._has_precheck = False
@@ -174,7 +174,7 @@ class _Stand:
                     if descriptor == self._register.fileno():
                         if (request := self._take()) is not None:
                             return request
-                    elif descriptor in self._told:
+                    elif descriptor in self._reports:
                         self._learn(descriptor)
                     else:
                         os.waitpid(self._forks.pop(descriptor), 0)
@@ -184,7 +184,7 @@ class _Stand:
 
     def _learn(self, descriptor: int) -> None:
         """Read the report of a finished command on what the next one needs."""
-        self._told.discard(descriptor)
+        self._reports.discard(descriptor)
         data = os.read(descriptor, _LARGEST)
         os.close(descriptor)
         if data:
@@ -207,7 +207,7 @@ class _Stand:
             return self._become(data, descriptors), tell
         for descriptor in (*descriptors, tell):
             os.close(descriptor)
-        self._told.add(report)
+        self._reports.add(report)
         self._forks[os.pidfd_open(process)] = process
         return None
 

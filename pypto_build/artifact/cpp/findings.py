@@ -22,7 +22,7 @@ class WalkState(ABC):
     """Interface of the walk that expressions and calls use."""
 
     def __init__(self) -> None:
-        self.found = Findings()
+        self.findings = Findings()
         self.scopes: list[dict[str, Value]] = [{}]
 
     @abstractmethod

@@ -126,8 +126,8 @@ def _subscript(walk: WalkState, node: Node) -> Value:
     owner = walk.value(node.child_by_field_name("argument"))
     index = walk.value(node.child_by_field_name("indices"))
     if owner.is_entry:
-        slots = walk.found.slots(node, index.numbers)
-        walk.found.scalar_slots |= slots
+        slots = walk.findings.slots(node, index.numbers)
+        walk.findings.scalar_slots |= slots
         return Value(slots=slots)
     return owner.element(index.single)
 
@@ -264,7 +264,7 @@ class Walker(WalkState):
         for parameter in functions[-1].parameters:
             text = source_text(parameter)
             is_entry = bool(_ARGUMENTS_TYPE.search(text))
-            self.found.shares_slots |= is_entry and "*" in text
+            self.findings.shares_slots |= is_entry and "*" in text
             arguments.append(Value(is_entry=is_entry, is_runtime="Runtime" in text))
         self.call(functions[-1], arguments, [])
         return True
@@ -404,7 +404,7 @@ class Walker(WalkState):
             value = self._initial(declarator)
             if TASK_ARGS_TYPE.match(type_text) and value.args is None:
                 value = Value(args=TaskArgs())
-            self.found.name(name, type_text, value)
+            self.findings.name(name, type_text, value)
             self.scopes[-1][name] = value
 
     def _initial(self, declarator: Node) -> Value:

@@ -100,7 +100,7 @@ def sweep(options: argparse.Namespace) -> int:
     sizes = symbols(launch.interface, launch.binding)
     every = list(cases(seeds_of(options.seeds), kinds_of(options.values), sizes_of(options.shapes, sizes)))
     chosen = chosen_of(options.cases, every)
-    root = _place(options)
+    root = _scratch_root(options)
     if by_modules and not any(options.artifact.glob("ptoas/**/*.pto")):
         raise ArtifactError(options.artifact / "ptoas", "holds no .pto modules", "sweep needs them, or a golden.py")
     rtol, atol = tolerances(options.artifact, options.rtol, options.atol)
@@ -145,7 +145,7 @@ def _encoded(document: Document, path: Path) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
 
-def _place(options: argparse.Namespace) -> Path:
+def _scratch_root(options: argparse.Namespace) -> Path:
     where = options.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
     root = Path(os.path.abspath(where)) / f"{artifact_name(options.artifact).replace('.', '_')}_sweep"
     require_own(root)

@@ -92,7 +92,7 @@ class _Uses:
 
 def borrowing_loads(resolved: Resolved, promotion: Promotion) -> set[int]:
     """Return the ids of loads whose variables may be views of global memory."""
-    return _Borrowing(resolved, promotion).found()
+    return _Borrowing(resolved, promotion).borrowable()
 
 
 class _Borrowing:
@@ -120,7 +120,7 @@ class _Borrowing:
             for inner in op.regions:
                 self._region(inner, op)
 
-    def found(self) -> set[int]:
+    def borrowable(self) -> set[int]:
         loads = set()
         for number, uses in self.uses.items():
             load = uses.writers[0] if len(uses.writers) == 1 else None

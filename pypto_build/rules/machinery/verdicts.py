@@ -40,7 +40,7 @@ class Verdicts:
     def __init__(self, results: Container[str]) -> None:
         self._results = results
         self._concerned: list[tuple[Options, Mapping[Path, Path]]] = []
-        self._told = False  # how the run ends
+        self._reported = False  # how the run ends
         self.status = 0  # what was reported
         self.message = ""  # on what is wrong, where no replay says it
 
@@ -63,7 +63,7 @@ class Verdicts:
 
     def record_error(self, error: Exception) -> None:
         """Write the verdicts of a run that ends with ``error`` before anything was built."""
-        self._told = True
+        self._reported = True
         kind: Status = getattr(error, "kind", "usage_error")
         self._report(EXIT_STATUS[kind])
         self.message = str(error)
@@ -78,7 +78,7 @@ class Verdicts:
         if not self._concerned:
             return
         failures = [failure for failure in GetBuildFailures() if failure.node]
-        interrupted = not (failures or self._told) and SCons.Script.Main.exit_status == _STOPPED
+        interrupted = not (failures or self._reported) and SCons.Script.Main.exit_status == _STOPPED
         if interrupted or any(f.errstr == interrupt_msg or f.status == -signal.SIGINT for f in failures):
             self._report(INTERRUPTED)
             for _, output, _ in self._outputs():  # an earlier run's verdict is about other files

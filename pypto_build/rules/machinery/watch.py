@@ -219,9 +219,9 @@ class Waiting:
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
         self._notices: Notices | None = None
-        self._look()
+        self._check_files()
 
-    def _look(self) -> None:
+    def _check_files(self) -> None:
         """Check all files, and request notices of later changes if the system supports them."""
         self.close()
         try:
@@ -251,7 +251,7 @@ class Waiting:
                 meanwhile()
                 news = self._notices.wait(_LOOK_ANYWAY_S)
             if news.unclear or not news:
-                self._look()
+                self._check_files()
             else:
                 self._take(news)
             quiet = _CLOSED_S if news.done else _QUIET_S
