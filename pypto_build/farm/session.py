@@ -63,7 +63,7 @@ class FarmSession:
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is ours: closing ends what runs
         )
-        self._lines = 0
+        self._submitted = 0
         self._write(Order(scheduler, processes, [], memory, open=True))
         match self._next():
             case FarmReady(workers):
@@ -84,10 +84,10 @@ class FarmSession:
         Raises:
             ArtifactError: a job could not run, for a reason outside of the job.
         """
-        self._lines += 1
+        self._submitted += 1
         left = {}
         for job in jobs:
-            label = f"{self._lines} {job.label}"
+            label = f"{self._submitted} {job.label}"
             left[label] = job.label
             self._write(msgspec.structs.replace(job, label=label))
         try:

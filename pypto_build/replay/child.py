@@ -169,7 +169,7 @@ def serve(
     """Run one round for every `RUN` byte that is read, until end of file. The first fault ends the service.
 
     `module` is the extension module of the embedded runtime; its process is the parent of this one. A child that is
-    started before the build ends gets `prebuilt`, the libraries that exist so far. Before its first round it loads those
+    started before the build ends gets `prebuilt`, the existing libraries. Before its first round it loads those
     that have changed since.
     """
     process = os.getpid()

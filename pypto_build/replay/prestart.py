@@ -94,7 +94,7 @@ def _start(request: Request, libraries: Libraries | None) -> PrestartedChild | N
     if libraries is None or not libraries.is_for(module, job):
         libraries = Libraries(module, job)
     files = Files(module, map(str, job.binaries))
-    worker = Worker(job, tensor_buffers(binding, arena), bounds_of(request), partial(serve, ahead=libraries))
+    worker = Worker(job, tensor_buffers(binding, arena), bounds_of(request), partial(serve, prebuilt=libraries))
     if sum(tensor.nbytes for tensor in binding.tensors) * _SHARE <= default_memory_bytes():
         for index, tensor in enumerate(binding.tensors):
             if tensor.initial is not None:
