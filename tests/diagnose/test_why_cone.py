@@ -66,7 +66,7 @@ def needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list
             file.write(json.dumps(only) + "\n")
         look(self, calls, only, runs)
 
-    monkeypatch.setattr(Runs, "_look", noting)
+    monkeypatch.setattr(Runs, "_search", noting)
     return lambda: [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
 
 
