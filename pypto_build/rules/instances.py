@@ -35,7 +35,9 @@ _OURS = ("_ZN3pto", "_ZNK3pto")
 
 
 class Instances:
-    """Instances that objects compiled by ``recipe`` call; ``helpers`` are files that make their compilation faster."""
+    """The template instances that objects compiled by ``recipe`` call; ``helpers`` are files that make their
+    compilation faster.
+    """
 
     def __init__(
         self,
@@ -55,8 +57,8 @@ class Instances:
         self._output_dir = workspace.output_dir(self._directory)
 
     def of(self, symbols: list[str]) -> tuple[Helper, ...] | None:
-        """Return the files to link with an object that calls these; None if one of them cannot be compiled by
-        itself.
+        """Return the files to link with an object that calls these symbols; None if one of them cannot be compiled
+        separately.
         """
         with self._lock:
             self._look_up(symbol for symbol in symbols if symbol not in self._known)
@@ -75,7 +77,7 @@ class Instances:
                 self._output_dir.save()
 
     def _build(self, symbols: list[str]) -> None:
-        """Compile instances, several at a time. Instances that another process built meanwhile are used as they are."""
+        """Compile instances in parallel. Instances that another process has built meanwhile are used."""
         helpers = self._helpers()
         for symbol in symbols:
             text = f"#include <{self._recipe.main_header}>\ntemplate {demangled(symbol)};\n"
@@ -140,7 +142,7 @@ def missing_instances(file: Path) -> tuple[list[str], list[str]]:
 
 
 def demangled(symbol: str) -> str:
-    """Return the C++ name of a symbol; the symbol itself if the C++ library cannot tell."""
+    """Return the C++ name of a symbol; the symbol itself if demangling fails."""
     import ctypes
 
     try:

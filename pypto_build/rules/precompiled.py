@@ -57,9 +57,9 @@ class Precompiled:
         )
 
     def ready(self) -> Helper | None:
-        """The header to include and the file that stands for it, which is compiled if need be.
+        """Return the header to include and its precompiled file, which is compiled if necessary.
 
-        None if that fails: the unit's own compilation then says what is wrong with the flags.
+        None if that fails: the unit's own compilation then reports the error.
         """
         with self._lock:
             if not self._aid:

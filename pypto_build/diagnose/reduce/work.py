@@ -53,7 +53,7 @@ from pypto_build.diagnose.reduce.judge import (
     described,
     ended,
     jobs_of,
-    known_log,
+    open_log_for,
     write_case,
 )
 from pypto_build.diagnose.reduce.remote import FarmJudge
@@ -454,13 +454,13 @@ def _reduce(options: argparse.Namespace, session: FarmSession | None) -> int:
             one = reduction(options, artifact, root, _say)
             if smallest := reduce_orchestration(one, launch, limits, right):
                 return _ended(options, smallest)
-            raise _no_place(options)
+            raise _nothing_to_reduce(options)
     builder = Builder(directory / "built", options, artifact.runtime)
     # Within few tasks any output may differ: the fault is told by what differs between the two versions alone.
     judge = Judge(builder, options.embedded, directory, replace(target, name=""), limits)
     if session:
         judge = FarmJudge(judge, session, options, artifact.runtime)
-    log = known_log(directory, _question(options, target), artifact.sources, _say)
+    log = open_log_for(directory, _question(options, target), artifact.sources, _say)
     search = Search(judge, log, session.workers if session else jobs_of(options.jobs), _say)
     case = begin.first(search)
     if case is None:
@@ -488,7 +488,7 @@ def _against_program(begin: Beginning, options: argparse.Namespace, artifact: Ar
     if _code(right) != _code(artifact.orchestration.source):
         _say("the kernels are right: reducing the orchestration, along with the right one")
         return begin
-    raise _no_place(options)
+    raise _nothing_to_reduce(options)
 
 
 def _code(source: Path) -> list[str]:
@@ -497,7 +497,7 @@ def _code(source: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def _no_place(options: argparse.Namespace) -> ArtifactError:
+def _nothing_to_reduce(options: argparse.Namespace) -> ArtifactError:
     what = "every kernel agrees with its module" if not options.against else "has the same kernels"
     return ArtifactError(
         f"AGAINST={options.against or ''}",

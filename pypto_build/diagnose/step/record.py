@@ -316,7 +316,7 @@ def _kernels_of(launch: Launch, task: int, progress: Progress) -> tuple[dict[str
     blocks = 1
     seen = 0
 
-    def look(call: Any) -> None:
+    def record_call(call: Any) -> None:
         nonlocal blocks, seen
         progress.set(call.number)
         seen = max(seen, call.number + 1)
@@ -327,7 +327,7 @@ def _kernels_of(launch: Launch, task: int, progress: Progress) -> tuple[dict[str
         call.run()
 
     with suppress(Stop):
-        launch.run(look)
+        launch.run(record_call)
     return kernels, blocks, seen
 
 

@@ -480,6 +480,6 @@ class Session:
         )
 
 
-def place_text(operand: TileOperand) -> str:
+def location_text(operand: TileOperand) -> str:
     """`UB 0x40  128x128 float32`."""
     return f"{SPACES[operand.space]} 0x{operand.address:x}  {operand.height}x{operand.width} {operand.dtype}"

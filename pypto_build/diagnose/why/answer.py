@@ -51,7 +51,7 @@ class Chain:
         self.links = 0
         self.looked: set[int] = set()
         self._sites: dict[int, AccessSite] = {}  # by identity of the link
-        self._known: dict[tuple[int, int, int, int, str], Link] = {}
+        self._links: dict[tuple[int, int, int, int, str], Link] = {}
 
     # --- global memory ---
 
@@ -103,15 +103,15 @@ class Chain:
                         note="nothing in this kernel has written it")  # fmt: skip
         number, written, row, col = written_by
         key = (one.task, one.block, one.member, number, f"{written.operand.address}:{row}:{col}")
-        if key in self._known:
-            earlier = self._known[key]
+        if key in self._links:
+            earlier = self._links[key]
             again = replace(earlier, note="as above", parts=False, cut=False, instead="", combined=[], of=[])
             self._sites[id(again)] = self._sites[id(earlier)]
             return again
         link = self._link(
             one, number, _on_chip(written, row, col), _at(written.values, row, col), row, col, written.operand.dtype
         )
-        self._known[key] = link
+        self._links[key] = link
         instruction = one.instructions[number]
         for view in instruction.views:
             if not view.writes and self._room():

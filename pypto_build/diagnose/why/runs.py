@@ -329,11 +329,11 @@ class Runs:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._clear()
         runs = _Runs()
-        self._look(calls, needed, runs)
+        self._search(calls, needed, runs)
         if self.last in calls and not self.intact():
             if needed is not None:  # they depend on more than what they load
                 needed = None
-                self._look(calls, needed, runs)
+                self._search(calls, needed, runs)
             self.varies = not self.intact()
         self._refer(calls, needed, runs)
         traced: dict[Call, list[Traced]] = {call: [] for call in calls}
@@ -348,7 +348,7 @@ class Runs:
         for old in self._directory.glob("trace.*"):
             old.unlink()
 
-    def _look(self, calls: list[Call], needed: list[Call] | None, runs: _Runs) -> None:
+    def _search(self, calls: list[Call], needed: list[Call] | None, runs: _Runs) -> None:
         """Run with the calls traced."""
         last = max(calls)[0]
         names = {

@@ -1,4 +1,4 @@
-"""Runs actions: each leaves its whole outputs or none, and their printed output is not interleaved."""
+"""Runs actions: each leaves all its outputs or none, and outputs of parallel actions are not interleaved."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run_captured(command: list[str], env: dict[str, str]) -> tuple[int, str]:
 
 
 def run_whole(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-    """Run one of several commands that report at length; each report is printed in one piece."""
+    """Run one of several commands with long output; each output is printed in one piece."""
     run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     terminal.pass_on(run.stdout.decode(errors="replace"), error=False, ours=True)
     return run.returncode, ""
@@ -103,7 +103,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> str:
 
 
 def run_streaming(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-    """Run a long command whose progress people watch."""
+    """Run a long command and print its output as it comes."""
     with terminal.progress(None):
         terminal.step_aside()
         try:
@@ -114,7 +114,9 @@ def run_streaming(command: list[str], env: dict[str, str]) -> tuple[int, str]:
 
 
 def run_with_errors(command: list[str], env: dict[str, str]) -> tuple[int, str]:
-    """Run a long command whose progress people watch; return its errors if it fails, else print them too."""
+    """Run a long command and print its output as it comes. If it fails, return its error output, else print that
+    too.
+    """
     with terminal.progress(None):
         terminal.step_aside()
         try:
@@ -128,7 +130,7 @@ def run_with_errors(command: list[str], env: dict[str, str]) -> tuple[int, str]:
 
 
 class WaitingTool:
-    """Run one of our own tools that loads what it needs and waits for its turn; it prints as ``run_streaming`` does."""
+    """A Python tool of this package that loads modules and waits for its turn; it prints as ``run_streaming`` does."""
 
     since = 0
 
@@ -143,7 +145,7 @@ class WaitingTool:
             os.close(reader)
 
     def go(self) -> tuple[int, str] | None:
-        """Let it work; None if it is gone."""
+        """Let the process work; None if it has ended."""
         with terminal.progress(None):
             terminal.step_aside()
             try:
@@ -155,13 +157,15 @@ class WaitingTool:
             return self._process.wait(), ""
 
     def cancel(self) -> None:
-        """End it."""
+        """End the process."""
         os.close(self._writer)
         self.status = self._process.wait()
 
 
 def spawner(confine: Confine, by_shell: bool) -> Callable[..., int]:
-    """SCons' ``SPAWN``, which runs commands as ``run_streaming`` does: users' commands by the shell, ours without."""
+    """Return the ``SPAWN`` function for SCons, which runs commands as ``run_streaming`` does: users' commands by the
+    shell, ours without.
+    """
 
     def spawn(shell: str, _escape: object, _command: str, args: Sequence[str], env: dict[str, str]) -> int:
         words = [shell, "-c", " ".join(args)] if by_shell else _words(args)
