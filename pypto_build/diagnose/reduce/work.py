@@ -20,7 +20,7 @@ from pypto_build.artifact.modules import function_names
 from pypto_build.artifact.pt import write_pt
 from pypto_build.compiler.assembler import body_of
 from pypto_build.compiler.vintages import ApiVintage
-from pypto_build.diagnose.extract.record import Choice, RecordedRun, RecordedTask, of_numbers, record
+from pypto_build.diagnose.extract.record import Choice, RecordedRun, of_numbers, record
 from pypto_build.diagnose.extract.tensors import OrderBesides, kept_graph, name_parameters, order_of, parameters
 from pypto_build.diagnose.extract.work import as_built
 from pypto_build.diagnose.extract.write import api_of, frame_of, replacing, require_own
@@ -59,6 +59,7 @@ from pypto_build.diagnose.reduce.judge import (
 from pypto_build.diagnose.reduce.remote import FarmJudge
 from pypto_build.diagnose.requests import request_of
 from pypto_build.facts.run_options import FAST
+from pypto_build.facts.tasks import Task
 from pypto_build.farm.session import FarmSession, session_of
 from pypto_build.pto import PtoError
 from pypto_build.pto.splice import body_of as body_in
@@ -217,7 +218,7 @@ class Beginning:
         pairs = [(code, code.text(faulty=True) != code.text(faulty=False)) for code in self.codes.values()]
         return [code.kernel.name for code, differs in pairs if differs]
 
-    def case(self, recording: RecordedRun, tasks: Sequence[RecordedTask]) -> Case:
+    def case(self, recording: RecordedRun, tasks: Sequence[Task]) -> Case:
         """The candidate of some recorded tasks."""
         if self.graph is None:
             self.graph = kept_graph(recording.graph, self.scratch)

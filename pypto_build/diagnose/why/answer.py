@@ -30,9 +30,9 @@ from pypto_build.diagnose.why.kept import KeptChain, Link, Summary, keep
 from pypto_build.diagnose.why.runs import Call, FirstRun, Runs, Traced, as_many, find, flat, run
 from pypto_build.diagnose.why.trace import Array, Intervals, Tile
 from pypto_build.facts.accesses import SPACES
+from pypto_build.facts.tasks import TensorView
 from pypto_build.replay.reference.hook import ReferenceHook
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
-from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
 
 # From an element of global memory back to what it was made of, as a tree of links.
@@ -252,7 +252,7 @@ def _on_chip(tile: Tile, row: int, col: int) -> str:
     return f"{SPACES[tile.space]} 0x{operand.address:x} [{operand.row + row}, {operand.col + col}]"
 
 
-def _named(name: str, slot: TensorArgument, offset: int) -> str:
+def _named(name: str, slot: TensorView, offset: int) -> str:
     """`'g' [127, 0]`; by its byte where it is outside of what the task was given of the buffer."""
     item = np.dtype(STORAGE[slot.dtype]).itemsize
     left, index = offset // item - slot.offset, []
