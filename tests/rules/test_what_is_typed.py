@@ -149,7 +149,7 @@ def test_names_in_the_lines_of_scons_are_escaped(project: Project) -> None:
 
 
 def test_a_report_on_an_artifact_with_the_name_of_a_mark(chain: Saved) -> None:
-    project = chain.again()
+    project = chain.repeated()
     shutil.copytree(project.artifact, project.artifact.with_name("_jit_@DATA@"))
     run = project.quiet("report", "JIT=_jit_@DATA@")
     assert run.status == 0, run.output
