@@ -1,4 +1,6 @@
-"""Answers to an editor's requests: hover, definition, uses, outline, completion, and the way to the C++ and back."""
+"""Answers to an editor's requests: hover, definition, uses, outline, completion, and navigation between module and
+C++.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ _NAMED = re.compile(r'"?([A-Za-z_]\w*\.[\w.]+)"?')
 
 @dataclass(frozen=True)
 class Proposal:
-    """A text for a part of a line; `kind` is value, operation, function, type or attribute."""
+    """A completion: a text that replaces a part of a line; `kind` is value, operation, function, type or attribute."""
 
     text: str
     kind: str
@@ -59,7 +61,7 @@ def proposals(live: LiveModule, line: int, column: int) -> list[Proposal]:
 
 
 def _values(function: LiveFunction | None, line: int) -> Iterator[tuple[str, str, str]]:
-    """The values that are in scope on a line."""
+    """Yield the values that are in scope on a line."""
     if function is None or function.names is None:
         return
     for value in function.resolved.arguments:
@@ -96,7 +98,7 @@ _MOST = 8  # tiles that are listed
 
 
 def hover(live: LiveModule, token: Token) -> str:
-    """Markdown; empty where there is nothing to say."""
+    """Return the hover text as Markdown; empty if there is none."""
     text = token.text.strip('"')
     if token.text[:1] == "%":
         return _value(live, token)
@@ -335,7 +337,7 @@ def _item(live: LiveModule, each: Proposal) -> types.CompletionItem:
 
 
 def _to_cpp(document: Document, line: int) -> list[types.Location]:
-    """The C++ of a line, in the kernels of its function."""
+    """Return the positions in the C++ of a line, in the kernels of its function."""
     live = document.live
     function = next((f for f in live.functions if f.outline.start <= line < f.outline.end), None)
     if function is None or function.names is None:
@@ -349,7 +351,7 @@ def _to_cpp(document: Document, line: int) -> list[types.Location]:
 
 
 def _to_module(server: PtoServer, kernel: Path, text: str, line: int) -> list[types.Location]:
-    """The line of a module that a line of a kernel's body was generated from."""
+    """Return the line of a module that a line of a kernel's body was generated from."""
     locations = []
     for file in module_files(kernel):
         document = server.document(uri_of(file))
@@ -365,7 +367,7 @@ def _to_module(server: PtoServer, kernel: Path, text: str, line: int) -> list[ty
 
 
 def _symbols(live: LiveModule) -> list[types.DocumentSymbol]:
-    """The functions."""
+    """Return the functions as symbols of the outline."""
     symbols = []
     for function in live.functions:
         if function.whole or not function.model.name:

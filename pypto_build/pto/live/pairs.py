@@ -33,17 +33,17 @@ Anchor = tuple[str, int]  # name, line from 0
 
 @dataclass(frozen=True)
 class Pairs:
-    """Lines, from 0, of the instructions that were found in both texts, in the order of each text."""
+    """Matching lines, from 0, of the instructions that occur in both texts, in the order of each text."""
 
     module: tuple[int, ...]
     cpp: tuple[int, ...]
 
     def in_cpp(self, line: int) -> int | None:
-        """The line of the C++ for one of the module."""
+        """Return the line of the C++ for a line of the module."""
         return _follow(self.module, self.cpp, line)
 
     def in_module(self, line: int) -> int | None:
-        """The line of the module for one of the C++."""
+        """Return the line of the module for a line of the C++."""
         return _follow(self.cpp, self.module, line)
 
 
@@ -53,7 +53,7 @@ def _follow(ours: tuple[int, ...], theirs: tuple[int, ...], line: int) -> int | 
 
 
 def pair(function: LiveFunction, wrapper: str) -> Pairs:
-    """The instructions of a function beside those in the body of its kernel's file."""
+    """Return the matching instructions of a function and of the body in its kernel's file."""
     ours, theirs = list(_of_module(function)), list(_of_cpp(wrapper, function.model.name))
     first, last, common = 0, 0, min(len(ours), len(theirs))
     while first < common and ours[first][0] == theirs[first][0]:
@@ -68,7 +68,7 @@ def pair(function: LiveFunction, wrapper: str) -> Pairs:
 
 
 def _aligned(ours: list[Anchor], theirs: list[Anchor]) -> list[tuple[Anchor, Anchor]]:
-    """The longest common stretches; none of very long lists, where that takes seconds."""
+    """Return the longest common runs of both lists; empty for very long lists, where that takes seconds."""
     if not ours or not theirs or len(ours) * len(theirs) > _LONGEST:
         return []
     blocks = SequenceMatcher(None, [n for n, _ in ours], [n for n, _ in theirs], autojunk=False).get_matching_blocks()
@@ -86,7 +86,7 @@ def _of_module(function: LiveFunction) -> Iterator[Anchor]:
 
 
 def _of_cpp(wrapper: str, function: str) -> Iterator[Anchor]:
-    """The calls of instructions in the body of a function between the sentinels."""
+    """Yield the calls of instructions in the body of a function between the sentinels."""
     try:
         body = find_sentinels(wrapper)
     except PtoError:
@@ -103,7 +103,7 @@ def _of_cpp(wrapper: str, function: str) -> Iterator[Anchor]:
 
 
 def kernel_text(path: Path) -> str:
-    """A kernel's file; empty if it cannot be read."""
+    """Return the text of a kernel's file; empty if it cannot be read."""
     try:
         return read_text(path, errors="replace")
     except OSError:
@@ -111,7 +111,7 @@ def kernel_text(path: Path) -> str:
 
 
 def module_files(kernel: Path) -> list[Path]:
-    """The modules of the artifact that a kernel's file belongs to; those that name its function first."""
+    """Return the modules of the artifact that contains a kernel's file; modules that name its function come first."""
     if kernel.parent.parent.name != "kernels":
         return []
     modules = sorted((kernel.parent.parent.parent / "ptoas").glob("*.pto"))
