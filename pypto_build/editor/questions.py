@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pypto_build.diagnose.origin import kernel_text, module_files
+from pypto_build.editor.costs import cost_text
 from pypto_build.editor.documents import Document, PtoServer, column_of, path_of, range_of, types, uri_of, whole_line
 from pypto_build.editor.symbols import Span, Token, definition_of, kernel_files, spans_of, value_of
 from pypto_build.pto.checks import CAPACITY, module_arch
 from pypto_build.pto.errors import TypeSyntaxError
 from pypto_build.pto.live.module import LiveFunction, LiveModule
-from pypto_build.pto.live.pairs import kernel_text, module_files, pair
+from pypto_build.pto.live.pairs import pair
 from pypto_build.pto.live.values import Node
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.meaning import what_it_does
@@ -261,7 +263,10 @@ def answer_questions(server: PtoServer) -> None:
         if (here := server.token_in(params)) is None:
             return None
         document, token = here
-        text = hover(document.live, token)
+        parts = [hover(document.live, token)]
+        if token.function is not None and token.function.names is not None:
+            parts.append(cost_text(document.path, token.function, token.span.line))
+        text = "\n\n".join(filter(None, parts))
         content = types.MarkupContent(types.MarkupKind.Markdown, text)
         return types.Hover(content, range_of(document.live, token.span)) if text else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ from pypto_build.diagnose.speed.record import (
     V,
     read_recording,
 )
+from pypto_build.editor.costs import cost_text
+from pypto_build.pto.live.module import LiveModule
 from pypto_build.toolchain.python import own_tool
 from tests.diagnose.checked import EXAMPLES, build_checked, copy_example
 from tests.diagnose.ranks_runs import ranks_document
@@ -90,7 +93,7 @@ def row_by_row(x: Matrix, out: pl.Out[Matrix]):
 """
 
 
-def test_a_finding_has_the_lines_of_module_and_program_and_the_report_shows_the_prediction(tmp_path: Path) -> None:
+def test_a_prediction_is_shown_in_findings_the_report_and_the_editor(tmp_path: Path) -> None:
     program, artifact, out = tmp_path / "row_by_row.py", tmp_path / "_jit_rows", tmp_path / "out"
     program.write_text(_ROWS)
     command = [*own_tool("pypto_build.compiler"), str(program), "--output", str(artifact), "--no-golden"]
@@ -115,6 +118,22 @@ def test_a_finding_has_the_lines_of_module_and_program_and_the_report_shows_the_
     (kernel,) = section["roofline"]
     assert (kernel["name"], kernel["bound"]) == ("rows", "HBM") and 0 < kernel["share"] < kernel["balance"] < 1
     assert predicted_data(out, "another state", None) is None
+
+    # The editor shows the cost of the module's line, as long as the artifact is the one that was predicted.
+    live = LiveModule()
+    live.update((artifact / "ptoas/rows.pto").read_text())
+    (function,) = live.functions
+    load, shown = related[0][1] - 1, tmp_path / "build" / "a2a3sim" / "_jit_rows"
+    shown.mkdir(parents=True)
+    shutil.copyfile(out / "speed.json", shown / "speed.json")
+    text = cost_text(artifact / "ptoas/rows.pto", function, load)
+    assert re.fullmatch(
+        r"predicted on 910B2: \*\*[0-9.]+ us\*\* on MTE2 in 128 executions; the run takes [0-9.]+ us", text
+    )
+    assert cost_text(artifact / "ptoas/rows.pto", function, 0) == ""
+    kernel_file = artifact / "kernels/aiv/rows.cpp"
+    kernel_file.write_text(kernel_file.read_text() + "\n")
+    assert cost_text(artifact / "ptoas/rows.pto", function, load) == ""
 
 
 _PING_PONG = """import pypto_build.compiler.language as pl

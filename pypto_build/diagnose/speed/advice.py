@@ -19,6 +19,7 @@ from pypto_build.artifact.files import read_source
 from pypto_build.artifact.instruction_sites import InstructionPosition, relative
 from pypto_build.diagnose.console import counted
 from pypto_build.diagnose.findings import Edit, Finding, Related
+from pypto_build.diagnose.origin import origin
 from pypto_build.diagnose.speed import edited
 from pypto_build.diagnose.speed.cost import Cost, price
 from pypto_build.diagnose.speed.document import Gain
@@ -43,7 +44,6 @@ from pypto_build.diagnose.speed.record import (
 from pypto_build.diagnose.speed.schedule import DATA
 from pypto_build.diagnose.speed.text import headline
 from pypto_build.diagnose.speed.what_if import BUFFER_FLAGS
-from pypto_build.pto.live.pairs import origin
 
 #: The least gain that is shown, as a share of the run's time.
 LEAST_GAIN = 0.02
