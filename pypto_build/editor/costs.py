@@ -32,8 +32,8 @@ def cost_text(module: Path, function: LiveFunction, line: int) -> str:
             continue
         if document.state != state:
             continue
-        places = {(str(file.relative_to(root)), number) for file, number in lines}
-        numbers = {row.row for row in document.lines if (row.path, row.line) in places}
+        positions = {(str(file.relative_to(root)), number) for file, number in lines}
+        numbers = {row.row for row in document.lines if (row.path, row.line) in positions}
         rows = [row for row in document.prediction.rows if row.row in numbers]
         if rows:
             whole, chip = document.prediction.time_us, document.prediction.chip
@@ -46,6 +46,6 @@ def cost_text(module: Path, function: LiveFunction, line: int) -> str:
 
 def _predictions(root: Path, name: str) -> list[Path]:
     """Return the predictions of an artifact in `build/`, beside `build_output/` or in the working directory."""
-    places = dict.fromkeys((Path.cwd(), root.resolve().parent.parent, root.resolve().parent))
-    files = [file for place in places for file in place.glob(f"build/*/{root.name}/{name}") if file.is_file()]
+    folders = dict.fromkeys((Path.cwd(), root.resolve().parent.parent, root.resolve().parent))
+    files = [file for folder in folders for file in folder.glob(f"build/*/{root.name}/{name}") if file.is_file()]
     return sorted(files, key=lambda file: -file.stat().st_mtime_ns)

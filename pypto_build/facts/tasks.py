@@ -194,7 +194,7 @@ def task_of(call: Any) -> Task:
 
 
 def _argument(index: int, pair: tuple[Any, Any]) -> TaskArgument:
-    given, slot = pair
+    passed, slot = pair
     if isinstance(slot, tuple):
-        return TaskArgument(index, _TAGS[given.direction], TensorView(*slot))
-    return TaskArgument(index, "SCALAR", TensorView(0, 0, 0, given.dtype, (), ()), bits=slot)
+        return TaskArgument(index, _TAGS[passed.direction], TensorView(*slot))
+    return TaskArgument(index, "SCALAR", TensorView(0, 0, 0, passed.dtype, (), ()), bits=slot)

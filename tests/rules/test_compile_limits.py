@@ -64,5 +64,5 @@ def test_a_compiler_with_children_is_ended_whole(tmp_path: Path) -> None:
 def test_a_compiler_has_limits_and_no_input() -> None:
     code = "import resource, sys; print(resource.getrlimit(resource.RLIMIT_FSIZE)[0], repr(sys.stdin.read()))"
     status, text = run_limited([sys.executable, "-c", f"import time; time.sleep(1); {code}"], dict(os.environ), 60.0)
-    limit, given = text.split()
-    assert status == 0 and int(limit) >= 4 << 30 and given == "''"
+    limit, stdin = text.split()
+    assert status == 0 and int(limit) >= 4 << 30 and stdin == "''"
