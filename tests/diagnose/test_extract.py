@@ -198,8 +198,7 @@ def use(index: int, direction: str, argument: TensorView, before: np.ndarray, af
     """An argument whose whole allocation held `before`, and `after` the task `after`."""
     first, last = argument.window
     old, new = before[first:last].tobytes(), after[first:last].tobytes()
-    tag = {"IN": "INPUT", "OUT": "OUTPUT"}.get(direction, direction)
-    return TaskArgument(index, tag, argument, before=old, after=old if old == new else new)
+    return TaskArgument(index, direction, argument, before=old, after=old if old == new else new)
 
 
 def task(number: int, *uses: TaskArgument) -> Task:

@@ -269,7 +269,7 @@ def test_a_log_survives_what_kills_it(tmp_path: Path) -> None:
 def parameter(shape: tuple[int, ...], *views: TensorView) -> Parameter:
     count = int(np.prod(shape))
     values = np.arange(count, dtype=STORAGE["float32"]).view("<u4")
-    uses = [(0, TaskArgument(n, "INPUT", argument)) for n, argument in enumerate(views)]
+    uses = [(0, TaskArgument(n, "IN", argument)) for n, argument in enumerate(views)]
     return Parameter((0, count * 4, "float32"), 0, shape, "IN", values, values, "x", uses=uses)
 
 

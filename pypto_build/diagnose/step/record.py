@@ -23,9 +23,9 @@ from pypto_build.diagnose.console import counted
 from pypto_build.diagnose.diverge.lockstep import Copies, Stop
 from pypto_build.diagnose.diverge.probe import Event, Recorder
 from pypto_build.diagnose.recorded.names import artifact_names
-from pypto_build.diagnose.why.runs import ROLES, Expected, aligned, position_of
+from pypto_build.diagnose.why.runs import Expected, aligned, position_of
 from pypto_build.diagnose.why.trace import Trace, read_trace
-from pypto_build.facts.tasks import TensorView, slots_of
+from pypto_build.facts.tasks import LANES, TensorView, slots_of
 from pypto_build.pto.torch.followed import line_on
 from pypto_build.replay.reference.hook import ReferenceFault, References
 from pypto_build.replay.reference.launch import Launch, Progress
@@ -375,7 +375,7 @@ class _AtTask:
             raise Stop
         if call.number == self.task:
             if not self.members:
-                self.members = {ROLES[role]: name for role, _, name in call.kernels}
+                self.members = {LANES[role]: name for role, _, name in call.kernels}
                 self.arguments = _arguments(self.launch, call, self.directory)
             self._refer(call)
         call.run()
@@ -401,7 +401,7 @@ class _AtTask:
         for member, (role, _, _) in zip(members, call.kernels, strict=True):
             module = member.body.unit.path.relative_to(self.launch.artifact).as_posix()
             reference = self.recorder.of(member)
-            self.referred[call.block or 0, ROLES[role]] = Referred(
+            self.referred[call.block or 0, LANES[role]] = Referred(
                 module, reference.events, reference.dtypes, reference.scalars
             )
 

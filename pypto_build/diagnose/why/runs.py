@@ -25,7 +25,7 @@ from pypto_build.diagnose.diverge.probe import Event, Recorder, instruction_of, 
 from pypto_build.diagnose.hazards.record import Record, TaskRecord, read_record
 from pypto_build.diagnose.why.trace import Array, Instruction, Intervals, read_trace
 from pypto_build.facts.accesses import ATOMIC, READ, WRITE
-from pypto_build.facts.tasks import TensorView, slots_of
+from pypto_build.facts.tasks import LANES, TensorView, slots_of
 from pypto_build.replay.reference.hook import ReferenceFault, References
 from pypto_build.replay.reference.launch import Launch
 from pypto_build.replay.values import STORAGE, decode
@@ -198,7 +198,6 @@ def _covering(regions: Array, address: int) -> Array:
     return np.asarray((distance >= 0) & (row < regions["rows"]) & inside)
 
 
-ROLES = {"aic": 0, "aiv": 1, "aiv0": 1, "aiv1": 2}
 #: What is traced at a time: so many calls, and bytes of what their instructions read and write, which are some times
 #: what they load and store.
 _CALLS, _BYTES, _TIMES = 48, 64 << 20, 8
@@ -364,7 +363,7 @@ class Runs:
             at = [i for i, slot in enumerate(slots) if isinstance(slot, TensorView)]
             runs.slots[call.number] = [slot for slot in slots if isinstance(slot, TensorView)]
             runs.positions[call.number] = at
-            runs.kernels[call.number] = {ROLES[role]: name for role, _, name in call.kernels}
+            runs.kernels[call.number] = {LANES[role]: name for role, _, name in call.kernels}
             call.run()
 
         options = {
@@ -406,7 +405,7 @@ class Runs:
                 path = member.body.unit.path
                 runs.modules[name] = path.relative_to(self.launch.artifact).as_posix()
                 reference = recorder.of(member)
-                runs.events[call.number, block, ROLES[role]] = reference.events, reference.dtypes
+                runs.events[call.number, block, LANES[role]] = reference.events, reference.dtypes
 
         with suppress(Stop):
             run(self.launch, until, {"only": [] if needed is None else flat(needed), "poison": self.poison}, {})
