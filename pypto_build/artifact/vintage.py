@@ -15,9 +15,9 @@ from .errors import ArtifactError
 
 
 class Vintage(msgspec.Struct, frozen=True):
-    """One generation of the API: ``name`` is the month or day it begins.
+    """One generation of the API; ``name`` is the month or day it began.
 
-    ``marks`` are regular expressions that must all be found in the orchestration, ``absent`` ones that must not.
+    ``marks`` are regular expressions that must all match the orchestration, ``absent`` are those that must not.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""Answers to an editor's requests: hover, definition, uses, outline, completion, and the way to the C++ and back."""
+"""Answers to an editor's requests: hover, definition, uses, outline, completion, and navigation between module and
+C++.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ _NAMED = re.compile(r'"?([A-Za-z_]\w*\.[\w.]+)"?')
 
 @dataclass(frozen=True)
 class Proposal:
-    """A text for a part of a line; `kind` is value, operation, function, type or attribute."""
+    """A completion: a text that replaces a part of a line; `kind` is value, operation, function, type or attribute."""
 
     text: str
     kind: str
@@ -63,7 +65,7 @@ def proposals(live: LiveModule, line: int, column: int) -> list[Proposal]:
 
 
 def _values(function: LiveFunction | None, line: int) -> Iterator[tuple[str, str, str]]:
-    """The values that are in scope on a line."""
+    """Yield the values that are in scope on a line."""
     if function is None or function.names is None:
         return
     for value in function.resolved.arguments:
@@ -100,17 +102,17 @@ Anchor = tuple[str, int]  # name, line from 0
 
 @dataclass(frozen=True)
 class Pairs:
-    """Lines, from 0, of the instructions that were found in both texts, in the order of each text."""
+    """Matching lines, from 0, of the instructions that occur in both texts, in the order of each text."""
 
     module: tuple[int, ...]
     cpp: tuple[int, ...]
 
     def in_cpp(self, line: int) -> int | None:
-        """The line of the C++ for one of the module."""
+        """Return the line of the C++ for a line of the module."""
         return _follow(self.module, self.cpp, line)
 
     def in_module(self, line: int) -> int | None:
-        """The line of the module for one of the C++."""
+        """Return the line of the module for a line of the C++."""
         return _follow(self.cpp, self.module, line)
 
 
@@ -120,7 +122,7 @@ def _follow(ours: tuple[int, ...], theirs: tuple[int, ...], line: int) -> int | 
 
 
 def pair(function: LiveFunction, wrapper: str) -> Pairs:
-    """The instructions of a function beside those in the body of its kernel's file."""
+    """Return the matching instructions of a function and of the body in its kernel's file."""
     ours, theirs = list(_of_module(function)), list(_of_cpp(wrapper, function.model.name))
     first, last, common = 0, 0, min(len(ours), len(theirs))
     while first < common and ours[first][0] == theirs[first][0]:
@@ -135,7 +137,7 @@ def pair(function: LiveFunction, wrapper: str) -> Pairs:
 
 
 def _aligned(ours: list[Anchor], theirs: list[Anchor]) -> list[tuple[Anchor, Anchor]]:
-    """The longest common stretches; none of very long lists, where that takes seconds."""
+    """Return the longest common runs of both lists; empty for very long lists, where that takes seconds."""
     if not ours or not theirs or len(ours) * len(theirs) > _LONGEST:
         return []
     blocks = SequenceMatcher(None, [n for n, _ in ours], [n for n, _ in theirs], autojunk=False).get_matching_blocks()
@@ -153,7 +155,7 @@ def _of_module(function: LiveFunction) -> Iterator[Anchor]:
 
 
 def _of_cpp(wrapper: str, function: str) -> Iterator[Anchor]:
-    """The calls of instructions in the body of a function between the sentinels."""
+    """Yield the calls of instructions in the body of a function between the sentinels."""
     try:
         body = find_sentinels(wrapper)
     except PtoError:
@@ -170,7 +172,7 @@ def _of_cpp(wrapper: str, function: str) -> Iterator[Anchor]:
 
 
 def wrapper_text(path: Path) -> str:
-    """A kernel's file; empty if it cannot be read."""
+    """Return the text of a kernel's file; empty if it cannot be read."""
     try:
         return read_text(path, errors="replace")
     except OSError:
@@ -178,7 +180,7 @@ def wrapper_text(path: Path) -> str:
 
 
 def module_files(kernel: Path) -> list[Path]:
-    """The modules of the artifact that a kernel's file belongs to; those that name its function first."""
+    """Return the modules of the artifact that contains a kernel's file; modules that name its function come first."""
     if kernel.parent.parent.name != "kernels":
         return []
     modules = sorted((kernel.parent.parent.parent / "ptoas").glob("*.pto"))
@@ -200,7 +202,7 @@ _MOST = 8  # tiles that are listed
 
 
 def hover(live: LiveModule, token: Token) -> str:
-    """Markdown; empty where there is nothing to say."""
+    """Return the hover text as Markdown; empty if there is none."""
     text = token.text.strip('"')
     if token.text[:1] == "%":
         return _value(live, token)
@@ -439,7 +441,7 @@ def _item(live: LiveModule, each: Proposal) -> types.CompletionItem:
 
 
 def _to_cpp(document: Document, line: int) -> list[types.Location]:
-    """The C++ of a line, in the kernels of its function."""
+    """Return the positions in the C++ of a line, in the kernels of its function."""
     live = document.live
     function = next((f for f in live.functions if f.outline.start <= line < f.outline.end), None)
     if function is None or function.names is None:
@@ -453,7 +455,7 @@ def _to_cpp(document: Document, line: int) -> list[types.Location]:
 
 
 def _to_module(server: PtoServer, kernel: Path, text: str, line: int) -> list[types.Location]:
-    """The line of a module that a line of a kernel's body was generated from."""
+    """Return the line of a module that a line of a kernel's body was generated from."""
     locations = []
     for file in module_files(kernel):
         document = server.document(uri_of(file))
@@ -469,7 +471,7 @@ def _to_module(server: PtoServer, kernel: Path, text: str, line: int) -> list[ty
 
 
 def _symbols(live: LiveModule) -> list[types.DocumentSymbol]:
-    """The functions."""
+    """Return the functions as symbols of the outline."""
     symbols = []
     for function in live.functions:
         if function.whole or not function.model.name:

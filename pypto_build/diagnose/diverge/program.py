@@ -21,10 +21,10 @@ from pypto_build.diagnose.diverge.findings import MODULE, ORCHESTRATION, element
 from pypto_build.diagnose.diverge.lockstep import Copies, Difference, Limits, Stop, compare, window
 from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.facts.tasks import TensorView, slots_of
 from pypto_build.replay.compare import coordinates
-from pypto_build.replay.reference.hook import References, slots_of
+from pypto_build.replay.reference.hook import References
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
-from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.reference.tasks import scalar_of
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class _Judge:
         if call.block_num != expected.blocks:
             return f"runs on {call.block_num} blocks", f"in the program on {expected.blocks}"
         slots = slots_of(call)
-        tensors = [s for s in slots if isinstance(s, TensorArgument)]
+        tensors = [s for s in slots if isinstance(s, TensorView)]
         for number, (slot, tensor) in enumerate(zip(tensors, expected.tensors, strict=False)):
             name = self._parameter(expected, number)
             if tuple(slot.shape) != tensor.shape:
@@ -330,7 +330,7 @@ class _Judge:
         ours, theirs = Copies(slots, call), Copies(slots, call)
         if not self.references.execute(call, ours.slots):
             return
-        tensors = [s for s in theirs.slots if isinstance(s, TensorArgument)][: len(expected.tensors)]
+        tensors = [s for s in theirs.slots if isinstance(s, TensorView)][: len(expected.tensors)]
         arguments: list[Any] = [_tensor(slot) for slot in tensors]
         parameters = iter([*arguments, *(value for _, value in expected.scalars)])
         kernel = self.kernels[self.program.named(expected.kernel)]
@@ -341,7 +341,7 @@ class _Judge:
                 self.kernels["_program_block"][:] = [block, call.block_num]
             kernel(*values)
         for number, (mine, other) in enumerate(zip(ours.slots, theirs.slots, strict=True)):
-            if not isinstance(mine, TensorArgument) or not isinstance(other, TensorArgument):
+            if not isinstance(mine, TensorView) or not isinstance(other, TensorView):
                 continue
             if mine.buffer == other.buffer:  # an input
                 continue
@@ -350,9 +350,7 @@ class _Judge:
             if difference is not None and number < len(expected.tensors):
                 self._report_module(call, expected, number, mine, difference)
 
-    def _report_module(
-        self, call: Any, expected: Call, number: int, slot: TensorArgument, difference: Difference
-    ) -> None:
+    def _report_module(self, call: Any, expected: Call, number: int, slot: TensorView, difference: Difference) -> None:
         names = "+".join(dict.fromkeys(name for _, _, name in call.kernels))
         body = self.references.members(call)
         path = body[0].body.unit.path if body else self.launch.artifact
@@ -403,7 +401,7 @@ def _in_order(params: Sequence[IrParam], values: list[Any]) -> list[Any]:
     return [tensors.pop(0) if isinstance(param, TensorParam) else scalars.pop(0) for param in params]
 
 
-def _tensor(slot: TensorArgument) -> Any:
+def _tensor(slot: TensorView) -> Any:
     import torch
 
     from pypto_build.replay.reference.tasks import memory

@@ -98,7 +98,7 @@ def _span(match: re.Match[str], group: str) -> Passage:
     return Passage(match.start(group), match.end(group), match[group])
 
 
-def _known(value: str, at: int, plain: str) -> bool:
+def _is_supplied(value: str, at: int, plain: str) -> bool:
     """Return whether all variables of a value occur in the text before an offset."""
     return all(re.search(rf"\b{name}\b", plain[:at]) for name in _NAME.findall(value))
 
@@ -110,7 +110,7 @@ def _exchanges(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]:
             alike = one.method == other.method == "scalar" or {one.method, other.method} <= {*_TENSORS}
             if other.owner != one.owner or one.value == other.value or not alike:
                 continue
-            if _known(other.value, one.statement.start, plain):
+            if _is_supplied(other.value, one.statement.start, plain):
                 changes = (
                     (one.statement, one.with_value(other.value)),
                     (other.statement, other.with_value(one.value)),
@@ -164,7 +164,7 @@ def _replacements(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]
     for kinds, values in ((("scalar",), dict.fromkeys(scalars)), (_TENSORS, dict.fromkeys(tensors))):
         for argument in arguments:
             for value in values if argument.method in kinds else ():
-                if value != argument.value and _known(value, argument.statement.start, plain):
+                if value != argument.value and _is_supplied(value, argument.statement.start, plain):
                     change = (argument.statement, argument.with_value(value))
                     yield Trial(f"{value} in place of {argument.value}", (change,))
 
