@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import read_record, write_bytes
+from pypto_build.artifact.files import from_here, read_record, write_bytes
 from pypto_build.artifact.instruction_sites import AccessSite, InstructionPosition, find_positions
 from pypto_build.diagnose.console import one_of
 from pypto_build.diagnose.findings import Report, as_json, keep, state_of
@@ -114,7 +114,8 @@ def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None
         result = calibrate(recording, rates, read_timeline(options.calibrate), names)
         say(*(f"[speed] {line}" for line in write_rates(options.build_dir / "rates.toml", result)))
     if options.export:
-        say(f"[speed] predicted timeline: {export(options.export, recording, rates, names, options.build_dir)}")
+        path = export(options.export, recording, rates, names, options.build_dir)
+        say(f"[speed] predicted timeline: {from_here(path)}")
     document = document_of(prediction, kernels, positions, rates, options.artifact.name, changed, gains)
     write_bytes(options.build_dir / KEPT, msgspec.json.encode(document))
     if options.json:
