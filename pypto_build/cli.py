@@ -299,7 +299,8 @@ def _batch(options: argparse.Namespace, words: Sequence[str], scons: Scons | Non
     try:
         entries = decode_json(read_bytes(Path(options.batch_manifest)), list[_BatchEntry])
     except (OSError, ValueError) as error:
-        terminal.complain(f"pypto-build: {options.batch_manifest}: is not a list of {{work_dir, platform}}: {error}")
+        what = error.strerror if isinstance(error, OSError) else f"is not a list of {{work_dir, platform}}: {error}"
+        terminal.complain(f"pypto-build: {options.batch_manifest}: {what}")
         return EXIT_STATUS["usage_error"]
     index = next(index for index, word in enumerate(words) if word.startswith("--batch-manifest"))
     rest = [*words[:index], *words[index + (1 if "=" in words[index] else 2) :]]

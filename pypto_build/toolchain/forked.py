@@ -214,7 +214,7 @@ def main(argv: Sequence[str]) -> int:
             _load(name)
         gc.freeze()  # no fork goes through what is loaded, to find nothing to collect
         log = open_log(log_variable)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, _reap)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the caller reports the interrupt
         while listener in select.select([end, listener], [], [])[0]:
             with listener.accept()[0] as connection:
@@ -228,6 +228,13 @@ def main(argv: Sequence[str]) -> int:
     finally:  # the process that started it may be gone
         shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
     return 0
+
+
+def _reap(*_: object) -> None:
+    """Wait for the commands that have ended, so that their processor time counts as that of this process's children."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _load(name: str) -> ModuleType:

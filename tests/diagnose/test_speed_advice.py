@@ -279,10 +279,17 @@ def test_the_edit_of_a_finding_saves_what_it_said(tmp_path: Path, capsys: pytest
     assert saved == pytest.approx(gain["gain_us"], rel=0.01)
 
 
-def test_the_predicted_timeline_is_exported(tmp_path: Path) -> None:
+def test_the_predicted_timeline_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     artifact, out, path = copy_example("_jit_vector_dag", tmp_path), tmp_path / "out", tmp_path / "speed.json"
     for form in ("trace", "swimlane"):
         assert speed(artifact, out, "--export", form, "--json", str(path)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {f"[speed] predicted timeline: out/{name}" for name in ("speed-trace.json", "predicted_swimlane.json")} < {
+        *lines
+    }
     predicted = json.loads(path.read_text())["prediction"]
     trace = json.loads((out / "speed-trace.json").read_text())
     assert trace["otherData"] == {"note": "predicted by scons speed, not measured", "chip": "910B2"}
