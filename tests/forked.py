@@ -246,13 +246,12 @@ def _fork_replays() -> None:
     """Have replays and signatures forked, though a command of a user starts processes for one of a kind."""
     from pypto_build.proof.witness import VARIABLE
     from pypto_build.rules.machinery import prefork
-    from pypto_build.rules.machinery.steps import Step
     from pypto_build.rules.machinery.workspace import Workspace
     from pypto_build.rules.scenes import _FOR_MANY
     from pypto_build.toolchain.forked import ForkedTools
     from pypto_build.toolchain.python import own_tool
 
-    tools, of_step, of_workspace = ForkedTools(_FOR_MANY, VARIABLE), Step.__init__, Workspace.__init__
+    tools, of_workspace = ForkedTools(_FOR_MANY, VARIABLE), Workspace.__init__
     start, forkable = prefork.start_waiting, [own_tool(module) for module in _FOR_MANY]
 
     def run(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
@@ -274,17 +273,11 @@ def _fork_replays() -> None:
         def cancel(self) -> None:
             pass
 
-    def forked(step: Step, *args: Any, **fields: Any) -> None:
-        of_step(step, *args, **fields)
-        if list(step.action.argv[:3]) in forkable and step.forks is None:
-            object.__setattr__(step, "spawn", run)
-            object.__setattr__(step, "forks", tools)
-
     def with_forks(workspace: Workspace, *args: Any, **fields: Any) -> None:
         of_workspace(workspace, *args, **fields)
         workspace.forks = tools
 
-    Step.__init__, Workspace.__init__ = forked, with_forks  # type: ignore[method-assign,assignment]
+    Workspace.__init__ = with_forks  # type: ignore[method-assign,assignment]
     prefork.start_waiting = lambda command, environment: (
         Waits(command, environment) if command[:3] in forkable else start(command, environment)
     )
