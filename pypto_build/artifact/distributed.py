@@ -137,7 +137,7 @@ def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
         raise ArtifactError(option, "names no device", "write 0,1 or 0-3")
     twice = next((device for device in devices if devices.count(device) > 1), None)
     if twice is not None:
-        raise ArtifactError(option, f"names device {twice} twice", "each rank has a device of its own")
+        raise ArtifactError(option, f"names device {twice} twice", "give each rank a different device")
     if len(devices) > MOST_RANKS:
         raise ArtifactError(option, f"at most {MOST_RANKS} ranks", "name fewer")
     if devices and world not in (0, len(devices)):

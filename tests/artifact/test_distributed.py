@@ -22,7 +22,7 @@ def test_devices(text: str, world: int, devices: tuple[int, ...]) -> None:
         ("0,x", 0, "DEVICES=0,x: 'x' is not a device or a range of devices; write 0,1 or 0-3"),
         ("-1", 0, "DEVICES=-1: '-1' is not a device or a range of devices; write 0,1 or 0-3"),
         (",", 0, "DEVICES=,: names no device; write 0,1 or 0-3"),
-        ("0-2,1", 0, "DEVICES=0-2,1: names device 1 twice; each rank has a device of its own"),
+        ("0-2,1", 0, "DEVICES=0-2,1: names device 1 twice; give each rank a different device"),
         ("3-1", 0, "DEVICES=3-1: names no device; write 0,1 or 0-3"),
         ("0-99999", 0, "DEVICES=0-99999: at most 64 ranks; name fewer"),
         ("0-63,64", 0, "DEVICES=0-63,64: at most 64 ranks; name fewer"),

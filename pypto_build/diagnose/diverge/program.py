@@ -126,7 +126,7 @@ def _with_program(launch: Launch, path: Path, limits: Limits) -> list[Finding]:
     return judge.findings
 
 
-_NAME_IT = "name the program that the artifact was made of with PROGRAM="
+_NAME_IT = "pass the program that the artifact was built from as PROGRAM=FILE"
 
 
 def _require_match(launch: Launch, program: ProgramText) -> None:
@@ -134,8 +134,8 @@ def _require_match(launch: Launch, program: ProgramText) -> None:
     takes = [param.variable for param in program.functions[program.entry].params]
     names = [*(t.name for t in launch.binding.tensors), *(s.name for s in launch.binding.scalars)]
     if set(takes) != set(names):
-        text = f"is not the program of this artifact: '{program.entry}' takes {', '.join(takes)}"
-        raise ArtifactError(program.path, f"{text}, the artifact {', '.join(names)}", _NAME_IT)
+        text = f"this artifact was built from another program: '{program.entry}' takes {', '.join(takes)}"
+        raise ArtifactError(program.path, f"{text}, but the artifact takes {', '.join(names)}", _NAME_IT)
     shapes = {tensor.name: tuple(tensor.shape) for tensor in launch.binding.tensors}
     for param in program.functions[program.entry].tensors():
         declared, there = param.type.shape, shapes[param.variable]
@@ -143,8 +143,8 @@ def _require_match(launch: Launch, program: ProgramText) -> None:
             not isinstance(a, int) or a == b for a, b in zip(declared, there, strict=True)
         )
         if not fits:
-            text = f"is not the program of this artifact: '{param.variable}' has the shape {list(declared)} there"
-            raise ArtifactError(program.path, f"{text}, in the artifact {list(there)}", _NAME_IT)
+            text = f"this artifact was built from another program: '{param.variable}' has shape {list(declared)} here"
+            raise ArtifactError(program.path, f"{text}, but {list(there)} in the artifact", _NAME_IT)
 
 
 def _one_line(error: Exception) -> str:

@@ -247,7 +247,8 @@ def python_trials(text: str, functions: Collection[str], rounding: str = "") -> 
     candidates: list[Trial] = []
     alias = next((name.asname for line in tree.body for name in getattr(line, "names", ()) if name.asname), "")
     if rounding:
-        candidates += [trial for node in nodes for trial in _rounded(source, node, rounding, alias)]
+        first = sorted(nodes, key=lambda node: not _multiplies_matrices(node))
+        candidates += [trial for node in first for trial in _rounded(source, node, rounding, alias)]
     for kind in _KINDS:
         candidates += [trial for node in nodes for trial in kind(source, node)]
     constants = [name.id for line in tree.body if isinstance(line, ast.Assign) for target in line.targets
@@ -449,6 +450,13 @@ def _added(source: _Source, body: ast.FunctionDef, alias: str) -> Iterator[Trial
                 words = f"'{operator} {name}' after '{_short(span.text)}'"
                 yield _trial(span, f"({span.text}) {operator} {name}", words)
         names += [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
+
+
+def _multiplies_matrices(node: ast.AST) -> bool:
+    """Return whether this is a product of matrices: the cube takes operands of 16 bits, so casts stand there."""
+    if isinstance(node, ast.Call):
+        return getattr(node.func, "attr", "") in ("matmul", "mm", "bmm")
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
 
 
 def _rounded(source: _Source, node: ast.AST, dtype: str, alias: str) -> Iterator[Trial]:

@@ -215,6 +215,11 @@ def verdict_data(evidence: Evidence, verdict: Verdict, data_dir: Path | None) ->
     }
 
 
+def maxima(output: OutputResult) -> str:
+    """Return the largest errors; empty if no element that differs is finite on both sides."""
+    return f" · max abs {output.max_abs:.4g} · max rel {output.max_rel:.4g}" if output.max_abs else ""
+
+
 def _output(evidence: Evidence, output: OutputResult, verdict: Verdict, data_dir: Path | None) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": output.name,
@@ -223,8 +228,7 @@ def _output(evidence: Evidence, output: OutputResult, verdict: Verdict, data_dir
         "dtype": output.dtype,
         "numel": f"{output.numel:,}",
         "mismatched": f"{output.mismatched:,}",
-        "maxAbs": f"{output.max_abs:.4g}",
-        "maxRel": f"{output.max_rel:.4g}",
+        "maxima": maxima(output),
         "hints": [*([output.detail] if output.detail else []), *output.hints],
         "first": [msgspec.to_builtins(one) for one in output.first],
         "exact": not is_float(output.dtype),

@@ -291,7 +291,7 @@ class Workspace:
                 reason = "the artifact lies where what is built of it would go"
                 raise ArtifactError(root, reason, "move it, or name another directory with BUILD_DIR=")
             if mark := next((mark for mark in ("$(", "$)") if mark in str(root)), ""):
-                raise ArtifactError(root, f"SCons takes '{mark}' in a path as a sign of its own", "rename it")
+                raise ArtifactError(root, f"SCons takes '{mark}' in a path as special syntax", "rename it")
             self.open_output(path, root, artifact=root)
             self.outputs[path] = root
             self._shortened.clear()

@@ -56,7 +56,7 @@ def choose(arguments: Mapping[str, str], targets: Sequence[str], build_output: P
     """
     platforms = _listed("PLATFORM", arguments.get("PLATFORM", "")) or [parse_options({})["PLATFORM"]]
     if unknown := [name for name in platforms if name not in PLATFORMS]:
-        raise OptionError(f"PLATFORM={unknown[0]}: is not one of {', '.join(PLATFORMS)}; name those that exist")
+        raise OptionError(f"PLATFORM={unknown[0]}: is not one of {', '.join(PLATFORMS)}; choose from these platforms")
     selected: dict[str, Job] = {}
     for pattern, options, tags in _lines(arguments["JIT"], build_output, examples):
         own = {name: value for name, value in options.items() if name != "PLATFORM"}
