@@ -32,11 +32,12 @@ def declare_artifacts(env: Environment, **attributes: Any) -> Nodes:
     values = ARTIFACTS.check(attributes, env)
     name, pattern = values["name"], values["pattern"]
     if bool(pattern) == bool(values["artifacts"]):
-        raise RuleError(f"Artifacts: {name} takes either a pattern or artifacts")
+        raise RuleError(f"Artifacts: {name} has both or neither of pattern= and artifacts=; give exactly one of them")
     nodes: list[Node] = values["artifacts"] or [node for node in env.Glob(pattern) if _is_one(node)]
     if not nodes:
         raise RuleError(
-            f"Artifacts: pattern={pattern!r} matches no artifact; compile one, or declare its program above"
+            f"Artifacts: pattern={pattern!r} matches no artifact; compile one, or declare its "
+            "program earlier in the script"
         )
     more = {key: value for key, value in attributes.items() if key not in ("name", "pattern", "artifacts")}
     names = {f"{name}.{node.name}": node for node in nodes}

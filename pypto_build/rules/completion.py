@@ -76,7 +76,8 @@ def _completed(workspace: Workspace, root: Path, platform: Platform) -> Path:
     ptoas = find_ptoas(workspace.options["PTOAS"], os.environ)
     if ptoas is None and not platform.simulated:
         raise ToolchainError(
-            f"{root}: has only .pto modules, and {platform.name} needs ptoas; set PTOAS_ROOT or PTOAS="
+            f"{root}: holds .pto modules but no kernel sources, and {platform.name} needs ptoas to "
+            "assemble them; set PTOAS_ROOT or PTOAS="
         )
     output_dir, completed = workspace.output_dir(output, artifact=root), output / tree
     argv = [str(root), "--platform", platform.name, "--output", str(completed)]

@@ -41,7 +41,9 @@ def refuse_verbs(distributed: Distributed, targets: Sequence[str]) -> None:
         root = distributed.root
         chips = ", ".join(_as_named(chip, root) for chip in distributed.chips.values())
         raise ArtifactError(
-            root, f"is distributed, and 'scons {other}' looks at one chip program", f"JIT= one of {chips}"
+            root,
+            f"is a program for several chips, but 'scons {other}' works on the program of one chip",
+            f"name one with JIT=, of {chips}",
         )
 
 
@@ -130,9 +132,13 @@ def distributed_targets(
 
 def _require_chips(workspace: Workspace, distributed: Distributed) -> None:
     if workspace.options["CHECK"]:
-        raise ArtifactError("CHECK=1", "is for one chip program", "name one of next_levels/ with JIT=")
+        raise ArtifactError(
+            "CHECK=1",
+            "works on one chip program, but the artifact is for several chips",
+            "name a directory under next_levels/ with JIT=",
+        )
     if not distributed.chips:
-        raise ArtifactError(distributed.root, "has no chip program under next_levels/", "compile again")
+        raise ArtifactError(distributed.root, "has no chip program in next_levels/", "compile again")
 
 
 def _sign_step(workspace: Workspace, output_dir: OutputDir, distributed: Distributed) -> Step:

@@ -41,10 +41,10 @@ def declare_golden_data(env: Environment, **attributes: Any) -> Nodes:
     workspace, name = workspace_of(env), values["name"]
     script, program = values["script"], values["program"]
     if (script is None) == (program is None):
-        raise RuleError(f"GoldenData: {name} takes either a script or a program")
+        raise RuleError(f"GoldenData: {name} has both or neither of script= and program=; give exactly one of them")
     output = workspace.build_dir / DATA / name
     if output in workspace.output_dirs:
-        raise RuleError(f"GoldenData: name={name!r}: two rules have this name; give each its own")
+        raise RuleError(f"GoldenData: name={name!r}: two rules have this name; give each rule its own name")
     made_from = path_of(script) if script else path_of(program) / "golden.py"
     output_dir = workspace.open_output(output, made_from)
     seed = workspace.options["SEED"] if values["seed"] is None else values["seed"]

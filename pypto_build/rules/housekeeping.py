@@ -54,7 +54,7 @@ def _collect_builds(workspace: Workspace) -> None:
     for label, uses in (("build", more), ("cache", shared)):
         if uses:
             where = workspace.short_of_top(workspace.build_dir) if label == "build" else cache_dir()
-            what = "opened packs and logs" if label == "build" else "versions of runtime, headers and instructions"
+            what = "unpacked packs and logs" if label == "build" else "versions of runtime, headers and instructions"
             terminal.say(f"[{label}] {where}: {_megabytes(uses)} in {len(uses)} {what}")
     gone = [use for use in built if use.lost or use.used_ns < oldest_ns]
     gone += [use for use in (*more, *shared) if use.used_ns < oldest_ns]
@@ -147,7 +147,9 @@ def _looked_at(workspace: Workspace) -> tuple[str, list[Entry]]:
     try:
         remote = open_remote(url)
         if not isinstance(remote, DirectoryStore):
-            raise RemoteError("a server keeps its size by its own settings; gc is for directories")
+            raise RemoteError(
+                "gc cleans only stores that are directories; set the size limit of a server in the server"
+            )
         return url, list(remote.entries())
     except RemoteError as error:
         raise OptionError(f"STORE_REMOTE={without_password(url)}: {error}") from None

@@ -83,7 +83,9 @@ class Instances:
             text = f"#include <{self._recipe.main_header}>\ntemplate {demangled(symbol)};\n"
             write_bytes(self._directory / f"{_stem(symbol)}.cpp", text.encode())
         if missing := [symbol for symbol in symbols if not self._proven(symbol)]:
-            terminal.detail(f"[instructions] instantiate {len(missing)}, once for these flags")
+            terminal.detail(
+                f"[instructions] compiles {len(missing)} instruction templates, once for these compiler flags"
+            )
         from concurrent.futures import ThreadPoolExecutor  # an edit rarely needs a new instance
 
         with ThreadPoolExecutor(GetOption("num_jobs")) as pool:

@@ -136,11 +136,11 @@ def declare_module(env: Environment, **attributes: Any) -> Nodes:
     source, kernel = paths["source"], paths["kernel"]
     if ptoas and not source.is_file():
         raise RuleError(
-            f"PtoModule: {name}: ptoas is called as a module demands, and {source} is not there yet; PTOAS=own"
+            f"PtoModule: {name}: {source} must exist before ptoas can be called; build it first, or use PTOAS=own"
         )
     body, spliced = f"ptoas/{name}.cpp", f"{SPLICED}{name}.cpp"
     if name in workspace.extras.setdefault("modules", set()):
-        raise RuleError(f"PtoModule: name={name!r}: two rules have this name; give each its own")
+        raise RuleError(f"PtoModule: name={name!r}: two rules have this name; give each rule its own name")
     workspace.extras["modules"].add(name)
     assemble = Step(
         output_dir,

@@ -58,7 +58,7 @@ def parse_options(arguments: Mapping[str, str]) -> Options:
             way_out = f"did you mean {near[0]}=?" if near else "'scons' alone lists the options"
             raise OptionError(f"{shown}: no such option; {way_out}")
         if "," in text and not text.strip(" ,"):
-            raise OptionError(f"{shown}: names nothing; write names with commas between them, or leave it out")
+            raise OptionError(f"{shown}: contains no name; separate names by commas, or leave the option out")
         if (value := _parse(option.kind, text)) is None:
             raise OptionError(f"{shown}: is not {option.kind.what}; {name}: {option.doc.removeprefix('1: ')}")
         values[name] = value

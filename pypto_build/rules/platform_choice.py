@@ -38,7 +38,8 @@ def choose_platform(
     if PLATFORMS[platform].simulated:
         if options["HARDWARE"]:
             raise OptionError(
-                f"HARDWARE=1: PLATFORM={platform} is simulated; name PLATFORM=a2a3 or a5, or leave it out"
+                f"HARDWARE=1: PLATFORM={platform} is a simulated platform; use PLATFORM=a2a3 or a5, "
+                "or leave out PLATFORM="
             )
         return options
     reason = _why_here(options, arguments, running, nothing_is_run) if running else ""

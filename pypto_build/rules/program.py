@@ -63,7 +63,10 @@ def declare_program(env: Environment, **attributes: Any) -> Nodes:
     declared = programs.setdefault(artifact, program)
     if (declared.source, declared.platform) != (source, platform.name):
         first, second = (f"{workspace.short_of_top(one.source)} for {one.platform}" for one in (declared, program))
-        raise RuleError(f"PtoProgram: {artifact.name} is made of {first}, and of {second}; give one another name")
+        raise RuleError(
+            f"PtoProgram: two programs make the artifact {artifact.name}: {first} and {second}; give "
+            "one of them another name"
+        )
     if not declared.nodes:
         declared.nodes = _declare(env, workspace, name, values, artifact, platform)
     if name not in TARGETS:

@@ -45,7 +45,7 @@ def declare_pto_diff(env: Environment, root: Path, *places: Path) -> None:
     """Declare ``pto_diff``: compare the modules with those of ``OTHER=``."""
     other = workspace_of(env).options["OTHER"]
     if not other:
-        raise ArtifactError("OTHER=", "'scons pto_diff' compares two artifacts", "name the second with OTHER=")
+        raise ArtifactError("OTHER=", "'scons pto_diff' compares two artifacts", "name the second artifact with OTHER=")
     words = own_tool("pypto_build.pto.diff")
     words += [str(path) for path in (root, resolve_jit(other, *places, option="OTHER"))]
     compare = Action([[escape(word) for word in words]], None, exitstatfunc=lambda status: 0 if status == 1 else status)

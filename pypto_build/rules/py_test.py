@@ -91,14 +91,14 @@ def declare_py_test(env: Environment, **attributes: Any) -> Nodes:
     values = PY_TEST.check(attributes, env)
     workspace, replays, name = workspace_of(env), env["PYPTO_REPLAYS"], values["name"]
     if not values["files"]:
-        raise RuleError(f"PyTest: {name} has no files; name them, such as files=Glob('tests/test_*.py')")
+        raise RuleError(f"PyTest: {name} has no test files; name some, such as files=Glob('tests/test_*.py')")
     nodes = {_label(workspace, replays.tags, name, node): node for node in values["files"]}
     tags = set(values["tags"] or ())
     targets = list(map(str, COMMAND_LINE_TARGETS))
     files: list[_File] = []
     if any(may_run(workspace, one, tags) for one in (name, *nodes)):
         if targets and find_spec("pytest") is None:
-            raise RuleError(f"PyTest: {name}: pytest is not installed; pip install pytest")
+            raise RuleError(f"PyTest: {name}: pytest is not installed; run pip install pytest")
         output_dir = workspace.open_output(workspace.build_dir / TESTS / name, workspace.top)
         files = [_file(workspace, output_dir, label, path_of(node), values) for label, node in nodes.items()]
         files.sort(key=partial(_rank, failed_tests(workspace.build_dir)))

@@ -181,11 +181,11 @@ class Query:
             "deps": self._deps, "rdeps": self._rdeps, "somepath": self._somepath, "kind": self._kind,
         }  # fmt: skip
         if token not in functions:
-            raise self._error(f"there is no function {token}; {', '.join(_ARGUMENTS.values())}")
+            raise self._error(f"there is no function {token}; the functions are {', '.join(_ARGUMENTS.values())}")
         self._next()
         names = functions[token]()
         if self._tokens[:1] != [")"]:
-            raise self._error(f"it is {_ARGUMENTS[token]}")
+            raise self._error(f"the function is written {_ARGUMENTS[token]}")
         self._next()
         self._ordered = token == "somepath"
         return names
@@ -196,7 +196,7 @@ class Query:
             self._next()
             word = self._next()
             if not word.isdecimal():
-                raise self._error(f"'{word}' is not a depth")
+                raise self._error(f"'{word}' is not a depth; give a number")
             depth = int(word)
         return self._graph.reach(names, self._graph.deps, depth)
 
@@ -233,7 +233,7 @@ class Query:
 
     def _next(self) -> str:
         if not self._tokens:
-            raise self._error("it ends too early")
+            raise self._error("the expression ends too early")
         return self._tokens.pop(0)
 
     def _expect(self, token: str) -> None:

@@ -554,7 +554,11 @@ def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
         raise
     except OSError as error:  # of a file of ours below OUT: the last verdict is about other files
         is_directory = isinstance(error, IsADirectoryError)
-        what = "a directory lies where this build writes a file" if is_directory else error.strerror or str(error)
+        what = (
+            "this is a directory, but the build has to write a file with this name"
+            if is_directory
+            else error.strerror or str(error)
+        )
         path = error.filename2 or error.filename or replay.targets.output
         info = ErrorInfo("usage_error", f"{path}: {what}", hint="remove it" if is_directory else "")
         terminal.complain(f"scons: {info}")
@@ -756,7 +760,9 @@ def _options(workspace: Workspace, platform: Platform) -> dict[str, Any]:
         if runtime not in knowing and (EMBEDDED not in knowing or runtime == TORCH):  # simpler's engine refuses ours
             if value != RUN_OPTIONS[name].default:
                 only = knowing[0]
-                raise ArtifactError(f"{name}={value}", f"has no effect with RUNTIME={runtime}", f"add RUNTIME={only}")
+                raise ArtifactError(
+                    f"{name}={value}", f"has no effect with RUNTIME={runtime}", f"use RUNTIME={only} with it"
+                )
             del options[name]
     return options | ({"RUNTIME": runtime} if "RUNTIME" in options else {})
 

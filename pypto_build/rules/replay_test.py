@@ -91,7 +91,7 @@ def _declare_checks(env: Environment, values: Mapping[str, Any]) -> None:
             continue
         if check not in _INSTRUMENTS:
             raise RuleError(
-                f"ReplayTest: checks: there is no check {check!r}; one of {', '.join((_RULES, *_INSTRUMENTS))}"
+                f"ReplayTest: checks: there is no check '{check!r}'; use some of {', '.join((_RULES, *_INSTRUMENTS))}"
             )
         from pypto_build.rules.instrument_test import declare_instrument_test
 
@@ -103,7 +103,9 @@ def _declare_checks(env: Environment, values: Mapping[str, Any]) -> None:
             BUILD_TARGETS.append(name)
 
     if values["chip"] and not values["max_time"]:
-        raise RuleError("ReplayTest: chip: it goes with max_time=, which is not there")
+        raise RuleError(
+            "ReplayTest: chip= has an effect only together with max_time=; add max_time= or leave out chip="
+        )
     if values["max_time"]:
         _declare_limit(env, values)
 
@@ -114,7 +116,9 @@ def _declare_limit(env: Environment, values: Mapping[str, Any]) -> None:
 
     text = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(us|ms|s)", values["max_time"])
     if text is None:
-        raise RuleError(f"ReplayTest: max_time={values['max_time']!r} is no time; write one such as '180us' or '1.5ms'")
+        raise RuleError(
+            f"ReplayTest: max_time={values['max_time']!r} is not a time; write one such as '180us' or '1.5ms'"
+        )
     taken = {key: values[key] for key in ("artifact", "platform", "tags", "chip")}
     taken |= {"data": values["data"]} if values["data"] != REFERENCE else {}
     name = f"{values['name']}.speed"
@@ -149,7 +153,10 @@ def _comparators(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the comparators by the names of outputs."""
     for name, comparator in (values["comparators"] or {}).items():
         if not isinstance(comparator, str) or comparator.endswith(".py"):
-            raise RuleError(f"ReplayTest: comparators: {name}: {comparator} is not a comparator; compare= names a file")
+            raise RuleError(
+                f"ReplayTest: comparators: {name}: {comparator} is not the name of a comparator; name a "
+                "file of comparators with compare="
+            )
     rest = {ALL_OUTPUTS: str(path_of(values["compare"]))} if values["compare"] else {}
     return {**(values["comparators"] or {}), **rest}
 
@@ -168,14 +175,14 @@ def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
     root = path_of(values["artifact"])
     weak = values["memory"]
     if weak not in (None, "weak"):
-        raise ArtifactError(f"memory={weak!r}", "is not a memory model", "it takes 'weak'")
+        raise ArtifactError(f"memory={weak!r}", "is not a memory model", "write memory='weak' or leave it out")
     variant = WEAK.directory if weak else None
     if is_distributed(root):
         from pypto_build.rules.distributed import declare_whole
 
         targets = declare_whole(env, root, values["platform"], variant)
     elif values["world"] is not None:
-        raise ArtifactError(f"world={values['world']}", f"{root.name} runs on one chip", "leave it out")
+        raise ArtifactError(f"world={values['world']}", f"{root.name} is a program for one chip", "leave out world=")
     else:
         artifact = open_artifact(workspace, root, values["platform"])
         targets = declare_loaded(env, artifact, values["platform"], variant)

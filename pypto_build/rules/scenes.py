@@ -98,7 +98,7 @@ def check_ranks(workspace: Workspace, subjects: Iterable[Subject]) -> None:
         if ranks and subject.distributed is not None and subject.distributed.ranks != ranks:
             option = f"DEVICES={workspace.options['DEVICES']}" if devices else f"WORLD={ranks}"
             case, count = subject.origin.partition("::")[2], subject.distributed.ranks
-            raise ArtifactError(option, f"{case} is for {count} chips", "its config says how many: device_count")
+            raise ArtifactError(option, f"{case} is for {count} chips", "the number is device_count in its config")
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -234,7 +234,9 @@ class _Opening:
             self._choose(cases_of_scene, builds)
         if cases and not (chosen or self.refused):
             option = f"CASE={','.join(cases)}"
-            raise ArtifactError(option, f"no such case in {selector}", "write NAME, CLASS::NAME, CLASS:: or ::NAME")
+            raise ArtifactError(
+                option, f"no such case in {selector}", "select with NAME, CLASS::NAME, CLASS:: or ::NAME"
+            )
         if target := os.environ.get(DESCRIPTIONS_VARIABLE):
             write_bytes(Path(target), msgspec.json.encode(descriptions))
 
@@ -274,7 +276,7 @@ def _files(workspace: Workspace, selector: str) -> list[_File]:
             raise ArtifactError(f"SCENE={name}", "no such file", "name the file of a scene test: FILE[::CLASS[::CASE]]")
         files = scene_files(path)
         if not files:
-            what = "has no scene test below it" if path.is_dir() else "declares no @scene_test class"
+            what = "contains no scene test" if path.is_dir() else "declares no @scene_test class"
             raise ArtifactError(f"SCENE={name}", what, "name the file of a scene test")
         for file in files:
             selectors_of.setdefault(file, []).append(rest)
@@ -346,12 +348,12 @@ def _matching(scenes: Scenes, file: Path, rest: str) -> list[tuple[Scene, SceneC
     classes = [scene for scene in scenes.classes if class_name in ("", scene.name)]
     if not classes:
         there_are = ", ".join(scene.name for scene in scenes.classes) or "none"
-        raise ArtifactError(f"SCENE={file}::{class_name}", "no such class", f"it has {there_are}")
+        raise ArtifactError(f"SCENE={file}::{class_name}", "no such class", f"its classes are {there_are}")
     cases = [(scene, case) for scene in classes for case in scene.cases if case_name in ("", case.name)]
     if rest and not cases:
         names = [case.name for scene in classes for case in scene.cases]
         there_are = ", ".join(names[:_SHOWN]) or "none"
-        raise ArtifactError(f"SCENE={file}::{rest}", "no such case", f"it has {there_are}")
+        raise ArtifactError(f"SCENE={file}::{rest}", "no such case", f"its cases are {there_are}")
     return cases
 
 
@@ -468,8 +470,8 @@ def _write_artifact(artifact: Artifact, scene: Scene, data: Path) -> None:
     arguments = read_arguments(data / ARGUMENTS_NAME)
     if len(signature) < len(arguments.tensors):
         name = arguments.tensors[len(signature)]
-        message = f"{scene.name}: the orchestration's signature has no entry for tensor '{name}'"
-        raise ArtifactError(artifact.orchestration.source, message, "declare IN, OUT or INOUT for every tensor")
+        message = f"{scene.name}: the signature of the orchestration has no entry for tensor '{name}'"
+        raise ArtifactError(artifact.orchestration.source, message, "give IN, OUT or INOUT for every tensor")
     directions = {"IN": "In", "OUT": "Out", "INOUT": "InOut"}
     params = [
         {"name": name, "direction": directions[direction.name], "shape": None, "dtype": "", "kind": "tensor"}

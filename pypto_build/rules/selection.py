@@ -53,7 +53,9 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
         return
     for name in ("CASE", "SKIP_GOLDEN"):
         if jit and workspace.options[name]:
-            raise ArtifactError(f"{name}={workspace.options[name]}", "is for scene tests", "name one with SCENE=")
+            raise ArtifactError(
+                f"{name}={workspace.options[name]}", "applies only to scene tests", "name a scene test with SCENE="
+            )
     if not jit:
         verdicts.concern(workspace.options, workspace.outputs)
         of_files = [verb for verb in verbs if verb.needs is Needs.FILES]
@@ -66,10 +68,12 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
             targets.remove("triage")
         if targets:
             listed = ", ".join([path.name for path in find_artifacts(*places)][:10]) or "none found"
-            raise ArtifactError("JIT=", f"'scons {targets[0]}' needs an artifact", f"name one of: {listed}")
+            raise ArtifactError("JIT=", f"'scons {targets[0]}' needs an artifact", f"name one with JIT=, of {listed}")
         return
     if workspace.options["TEST"]:
-        raise ArtifactError("TEST=", "names a test with its artifact, and so does JIT=", "leave one of them out")
+        raise ArtifactError(
+            "TEST=", "names a test together with its artifact, so JIT= cannot be given too", "leave out one of the two"
+        )
     root = workspace.selected = resolve_jit(jit, *places)
     output = workspace.build_dir / workspace.options["PLATFORM"] / artifact_name(root)
     verdicts.concern(workspace.options, {output: root} if output != root else {})
@@ -109,9 +113,11 @@ def _declare_scenes(env: Environment, targets: list[str], verbs: list[Verb], ver
 
     workspace = workspace_of(env)
     if workspace.options["JIT"]:
-        raise ArtifactError("SCENE=", "names a program, and so does JIT=", "leave one of them out")
+        raise ArtifactError("SCENE=", "names a program, so JIT= cannot be given too", "leave out one of the two")
     if "pto_diff" in targets:
-        raise ArtifactError("SCENE=", "'scons pto_diff' compares modules, and scene tests have none", "use JIT=")
+        raise ArtifactError(
+            "SCENE=", "'scons pto_diff' compares modules, and scene tests have none", "name an artifact with JIT="
+        )
     subjects, refused = open_scenes(
         workspace,
         workspace.options["SCENE"],
@@ -175,7 +181,9 @@ def _refuse_ranks(workspace: Workspace, root: Path) -> None:
     """
     for name in ("WORLD", "DEVICES", "RANK"):
         if workspace.options[name] != OPTIONS[name].default and not workspace.of_batch:
-            raise ArtifactError(f"{name}={workspace.options[name]}", f"{root.name} runs on one chip", "leave it out")
+            raise ArtifactError(
+                f"{name}={workspace.options[name]}", f"{root.name} is a program for one chip", "leave it out"
+            )
 
 
 def _declare_subjects(env: Environment, subjects: list[Subject], requested: list[str], verbs: list[Verb]) -> None:
@@ -288,11 +296,13 @@ def _declare_compile(env: Environment) -> None:
     program = workspace_of(env).options["PROGRAM"]
     if not program:
         raise ArtifactError(
-            "PROGRAM=", "'scons compile' needs a program", "name a Python file, such as examples/vector_dag.py"
+            "PROGRAM=",
+            "'scons compile' needs a program",
+            "name a Python file with PROGRAM=, such as examples/vector_dag.py",
         )
     workspace, source = workspace_of(env), os.path.abspath(program)
     if not (os.path.isfile(source) or scripts_make()):
-        raise ArtifactError(program, "no such file", "PROGRAM= names a program in Python")
+        raise ArtifactError(program, "no such file", "name a Python program with PROGRAM=")
     from pypto_build.rules.program import declare_program
 
     env.Alias("compile", declare_program(env, name=Path(program).stem, source=source))

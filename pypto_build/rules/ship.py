@@ -33,7 +33,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 3
         made = store if any(Store(store).entries()) else SHIPPED  # which still holds what was asked for
         if not any(Store(made).entries()):  # it cannot be told what the compiler reads, so nothing would be believed
-            print("pypto-build: what was built cannot be proven; the first replay builds it", file=sys.stderr)
+            print(
+                (
+                    "pypto-build: this system cannot record what the compiler reads, so nothing is stored "
+                    "in advance; the first replay builds all"
+                ),
+                file=sys.stderr,
+            )
             return 3
         if made != directory:
             shutil.rmtree(directory, ignore_errors=True)

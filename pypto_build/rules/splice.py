@@ -95,7 +95,7 @@ def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platfor
     if assembler.ptoas is None and not platform.simulated:
         edited = ", ".join(str(unit.path) for unit in stale.units)
         raise ToolchainError(
-            f"{edited}: edited, and {platform.name} needs ptoas to assemble it; set PTOAS_ROOT or PTOAS="
+            f"{edited}: was edited, and {platform.name} needs ptoas to assemble it; set PTOAS_ROOT or PTOAS="
         )
     files = {
         kernel.name: output / SPLICED / "kernels" / kernel.core_type / f"{kernel.source.name}"

@@ -26,10 +26,10 @@ def declare_test_suite(env: Environment, **attributes: Any) -> Nodes:
     """Implement the rule; return the alias of the suite."""
     values = SUITE.check(attributes, env)
     if not (values["tests"] or values["tags"]):
-        raise RuleError(f"TestSuite: {values['name']} has neither tests nor tags")
+        raise RuleError(f"TestSuite: {values['name']} has neither tests nor tags; give one of the two")
     names = [name for test in _listed(values["tests"]) for name in tests_of(test)]
     if "test" in names:
-        raise RuleError(f"TestSuite: {values['name']} holds 'test', which stands for all tests; name the tests")
+        raise RuleError(f"TestSuite: {values['name']} lists 'test', which already means all tests; name single tests")
     return declare_suite(env, values["name"], names, values["tags"] or (), map(str, COMMAND_LINE_TARGETS))
 
 

@@ -152,8 +152,8 @@ def check_taken(arguments: Mapping[str, str], targets: Collection[str]) -> None:
     for name in ("JIT", "SCENE"):
         if name in arguments and set(targets) <= {"test", "compile", "fetch", "gc"}:
             named = _listed(f"'scons {target}'" for target in targets)
-            what = f"{name}={arguments[name]}: {named} works on no artifact"
-            raise OptionError(f"{what}; leave it out, or use 'scons replay'")
+            what = f"{name}={arguments[name]}: {named} does not work on an artifact"
+            raise OptionError(f"{what}; leave the option out, or use 'scons replay'")
     for name, text in arguments.items():
         if GROUP[name] is Group.COMMON:
             continue
@@ -162,7 +162,7 @@ def check_taken(arguments: Mapping[str, str], targets: Collection[str]) -> None:
             continue
         takers = _listed(f"'scons {target}'" for target, row in TARGETS.items() if name in row.options)
         named = _listed(f"'scons {target}'" for target in targets)
-        raise OptionError(f"{name}={text}: {named} does not take it; leave it out, or use {takers}")
+        raise OptionError(f"{name}={text}: {named} does not take this option; leave it out, or use {takers}")
 
 
 def _check_use(name: str, text: str, targets: Collection[str]) -> None:
@@ -171,7 +171,7 @@ def _check_use(name: str, text: str, targets: Collection[str]) -> None:
     choices = {choice for use in uses if use for choice in use.choices}
     if choices and text and text not in choices and all(use and use.choices for use in uses):
         named = _listed(f"'scons {target}'" for target in targets)
-        raise OptionError(f"{name}={text}: {named} does not take this value; it takes {', '.join(sorted(choices))}")
+        raise OptionError(f"{name}={text}: {named} does not take this value; use one of {', '.join(sorted(choices))}")
 
 
 def _listed(names: Iterable[str]) -> str:

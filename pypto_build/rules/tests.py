@@ -52,7 +52,7 @@ def declare_test(
         _prepare(env)
         workspace.at_end.append(partial(_list_tests, workspace, replays))
     if name in replays.tags or name in replays.suites:
-        raise RuleError(f"name={name!r}: two tests have this name; give each its own")
+        raise RuleError(f"name={name!r}: two tests have this name; give each test its own name")
     replays.tags[name] = tags
     for suite in replays.suites.values():
         suite.add_tagged(env, name, tags)
@@ -99,7 +99,7 @@ def declare_suite(
     """Declare the suite ``name`` of ``tests`` and of all with one of ``tags``; returns its alias."""
     workspace, replays = workspace_of(env), env["PYPTO_REPLAYS"]
     if name in replays.suites or name in replays.tags or name in TARGETS:
-        raise RuleError(f"name={name!r}: there is a test, suite or target of this name; choose another")
+        raise RuleError(f"name={name!r}: a test, suite or target already has this name; choose another")
     suite = replays.suites[name] = Suite(name, frozenset(tags), named=name in targets)
     if suite.named:
         run_all(workspace)
@@ -130,7 +130,7 @@ def _check_suite(target: Nodes, source: Nodes, env: Environment) -> int:
         terminal.complain(f"scons: *** TestSuite: {suite.name}: there is no test {unknown[0]}")
         return EXIT_STATUS["usage_error"]
     if not suite.tests:
-        what = f"no test has one of its tags ({', '.join(sorted(suite.tags))}); {_all_tags(replays)}"
+        what = f"no test has one of the suite's tags ({', '.join(sorted(suite.tags))}); {_all_tags(replays)}"
         terminal.complain(f"scons: *** TestSuite: {suite.name}: {what}")
         return EXIT_STATUS["usage_error"]
     return _check_all(target, source, env)

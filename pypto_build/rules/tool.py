@@ -292,7 +292,7 @@ def _rule(module: str, function: str) -> Callable[..., Any]:
         with _INVOCATION.user_errors():
             _note_script(env)
             if args:
-                raise RuleError(f"{function}: attributes are given by name, such as name='...'")
+                raise RuleError(f"{function}: takes attributes by name only, such as name='...'")
             declare = getattr(import_module(f"pypto_build.rules.{module}"), function)
             variants = list(each_variant(attributes))
             if variants == [attributes]:

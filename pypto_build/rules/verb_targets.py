@@ -91,7 +91,7 @@ def verb_flags(
         elif name in verb.required:
             raise ArtifactError(
                 f"{name}=",
-                f"'scons {verb.name}' needs it",
-                f"{name}= is {OPTIONS[name].doc_for(verb.name)}",
+                f"'scons {verb.name}' needs this option",
+                f"give {name}=: {OPTIONS[name].doc_for(verb.name)}",
             )
     return words

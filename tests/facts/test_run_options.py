@@ -73,5 +73,5 @@ def test_an_option_means_what_its_verb_says() -> None:
     assert meanings("TASK").keys() == {"dump, deps", "step, debug", "extract"}
     check_taken({"EXPORT": "html"}, ["step"])
     check_taken({"EXPORT": "html"}, ["deps", "dump"])  # one of them takes it
-    with pytest.raises(OptionError, match=r"^EXPORT=dot: 'scons step' does not take this value; it takes html$"):
+    with pytest.raises(OptionError, match=r"^EXPORT=dot: 'scons step' does not take this value; use one of html$"):
         check_taken({"EXPORT": "dot"}, ["step"])

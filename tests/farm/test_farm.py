@@ -251,14 +251,14 @@ def test_a_tool_finds_there_what_it_finds_here(project: Project) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["replay", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is not a scheduler; name local, tcp://HOST:PORT or tls://"
+        (["replay", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is not a scheduler address; use local, tcp://HOST:PORT or tls://"
          "HOST:PORT"),
         (["report", "SCHEDULER=local"], "SCHEDULER=local: does one of build, replay, lint, pto_check, hazards, "
          "diverge, flaky, triage, bisect, reduce, sweep; leave it out for others"),
-        (["sweep", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is not a scheduler; name local, tcp://HOST:PORT or tls://"
+        (["sweep", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is not a scheduler address; use local, tcp://HOST:PORT or tls://"
          "HOST:PORT"),
         (["replay", "SCHEDULER=local", "DATA=x"],
-         "DATA=x: works on this machine only; leave out SCHEDULER="),
+         "DATA=x: works on this machine only, not on a farm; leave out SCHEDULER="),
     ],
 )  # fmt: skip
 def test_what_a_farm_does_not_do(project: Project, words: list[str], message: str) -> None:

@@ -134,13 +134,25 @@ def test_a_wait_that_holds_from_the_start(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     "words, message",
     [
-        (("why", TWO, "AT=y0[0]"), "is distributed, and 'scons why' looks at one chip program; JIT= one of build/"),
-        (("replay", TWO, "WORLD=4"), "WORLD=4: TestExchange::two is for 2 chips; its config says how many"),
-        (("replay", TWO, "DEVICES=1-3"), "DEVICES=1-3: TestExchange::two is for 2 chips; its config says how many"),
-        (("replay", TWO, "CHECK=1"), "CHECK=1: is for one chip program; name one of next_levels/ with JIT="),
+        (
+            ("why", TWO, "AT=y0[0]"),
+            (
+                "is a program for several chips, but 'scons why' works on the program of one chip; name one "
+                "with JIT=, of build/"
+            ),
+        ),
+        (("replay", TWO, "WORLD=4"), "WORLD=4: TestExchange::two is for 2 chips; the number is device_count"),
+        (("replay", TWO, "DEVICES=1-3"), "DEVICES=1-3: TestExchange::two is for 2 chips; the number is device_count"),
+        (
+            ("replay", TWO, "CHECK=1"),
+            (
+                "CHECK=1: works on one chip program, but the artifact is for several chips; name a directory "
+                "under next_levels/ with JIT="
+            ),
+        ),
         (
             ("dump", "SCENE=scenes/scene_chain.py::TestChain::small", "RANK=1"),
-            "RANK=1: scene_chain-6dd792.TestChain runs on one chip; leave it out",
+            "RANK=1: scene_chain-6dd792.TestChain is a program for one chip; leave it out",
         ),
     ],
 )

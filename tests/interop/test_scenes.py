@@ -326,7 +326,7 @@ def test_the_list(workspace: Workspace) -> None:
         ),
         (["replay", "scenes/scene_chain.py::TestChain::x"], "no such case; it has small, matrix, loose, chip"),
         (["replay", "scenes/none.py"], "SCENE=scenes/none.py: no such file"),
-        (["replay", "SCENE=scenes/kernels"], "SCENE=scenes/kernels: has no scene test below it"),
+        (["replay", "SCENE=scenes/kernels"], "SCENE=scenes/kernels: contains no scene test"),
         (["replay", "SCENE=scenes", "CASE=none"], "CASE=none: no such case in scenes"),
     ],
 )

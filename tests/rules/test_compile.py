@@ -172,10 +172,11 @@ def test_variables_that_a_program_sees(project: Project) -> None:
 def test_mistakes(project: Project) -> None:
     run = project.scons("compile")
     assert run.output == (
-        "scons: *** PROGRAM=: 'scons compile' needs a program; name a Python file, such as examples/vector_dag.py\n"
+        "scons: *** PROGRAM=: 'scons compile' needs a program; name a Python file with PROGRAM=, such "
+        "as examples/vector_dag.py\n"
     )
     run = project.scons("compile", "PROGRAM=nothing.py")
-    assert run.output == "scons: *** nothing.py: no such file; PROGRAM= names a program in Python\n"
+    assert run.output == "scons: *** nothing.py: no such file; name a Python program with PROGRAM=\n"
     project.write(
         "prog.py",
         "import pypto_build.compiler.language as pl\n\n@pl.jit\ndef f(x: pl.Tensor[[4], pl.FP32]):\n    x +\n",

@@ -230,9 +230,9 @@ def test_the_files_of_a_builder_are_one_directory(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (3, "R: a=3 is not a file, as text, path or node; it is a thing"),
-        ([], "R: a: 0 nodes where one file is expected; it is a thing"),
-        (["x", "y"], "R: a: 2 nodes where one file is expected; it is a thing"),
+        (3, "R: a=3 is not a file, given as text, path or node; the attribute is a thing"),
+        ([], "R: a: 0 nodes, but exactly one file is expected; the attribute is a thing"),
+        (["x", "y"], "R: a: 2 nodes, but exactly one file is expected; the attribute is a thing"),
     ],
 )
 def test_what_is_no_file(value: object, message: str) -> None:
@@ -251,8 +251,8 @@ def test_a_result_of_another_kind_is_one_line(attribute: str) -> None:
     node, what = (env.Alias("a test")[0], "an alias") if taken.kind.is_directory else (env.Dir("data"), "a directory")
     with pytest.raises(RuleError) as error:
         taken.value(rule, node, env)
-    expected = f"where a {taken.kind.value} is expected; it is {taken.doc}"
-    assert str(error.value) == f"{rule}: {name}: {node} is {what} {expected}"
+    expected = f"but a {taken.kind.value} is expected; the attribute is {taken.doc}"
+    assert str(error.value) == f"{rule}: {name}: {node} is {what}, {expected}"
 
 
 _PROGRAM = """import helper

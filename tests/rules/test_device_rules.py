@@ -148,7 +148,7 @@ def test_checks_fail_a_replay_test(built: Project) -> None:
     built.edit("kernel_config.py", '"func_id": 0', '"func_id": 7')
     assert words("t.lint") == {"t.lint": "FAIL"}
     built.edit_file("SConstruct", "'lint'", "'lints'")
-    message = "ReplayTest: checks: there is no check 'lints'; one of rules, lint, hazards"
+    message = "ReplayTest: checks: there is no check ''lints''; use some of rules, lint, hazards"
     run = built.quiet("t")
     assert run.status == 2 and message in run.output
 

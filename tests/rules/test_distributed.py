@@ -122,8 +122,8 @@ def test_other_tools_say_what_to_name(allreduce: Project) -> None:
     run = allreduce.quiet("bisect", f"JIT={allreduce.artifact.name}", "AXIS=flags", "GOOD=-O0", "BAD=-O3")
     assert run.status == 2
     assert run.output.strip().splitlines()[-1] == (
-        f"scons: *** {allreduce.artifact}: is distributed, and 'scons bisect' looks at one chip program; "
-        "JIT= one of _jit_dist_allreduce/next_levels/publish, _jit_dist_allreduce/next_levels/reduce"
+        f"scons: *** {allreduce.artifact}: is a program for several chips, but 'scons bisect' works on the program of one chip; "
+        "name one with JIT=, of _jit_dist_allreduce/next_levels/publish, _jit_dist_allreduce/next_levels/reduce"
     )
 
 
@@ -159,7 +159,7 @@ def test_what_one_chip_does_not_take(project: Project) -> None:
         run = project.quiet("dump", f"JIT={project.artifact.name}", option)
         assert (run.status, run.output.splitlines()[-1]) == (
             2,
-            f"scons: *** {option}: {project.artifact.name} runs on one chip; leave it out",
+            f"scons: *** {option}: {project.artifact.name} is a program for one chip; leave it out",
         )
 
 
@@ -183,8 +183,10 @@ def test_replay_tests_have_ranks(allreduce: Project) -> None:
         ("wrong", "ERROR"),
         ("one", "ERROR"),
     }
-    assert "one: world=2: _jit_chain runs on one chip; leave it out" in output
-    assert "wrong: signature: has 1 tensor, the artifact 2; the artifact says x: IN, total: OUT" in output
+    assert "one: world=2: _jit_chain is a program for one chip; leave it out" in output
+    assert (
+        "wrong: signature: has 1 tensor, the artifact 2; declare it as the artifact does: x: IN, total: OUT" in output
+    )
     assert "orchestration/host_orch.py:25: IndexError: index 2 is out of bounds" in output  # data of two ranks
 
 

@@ -25,11 +25,12 @@ CASES = {
         "JIT=_jit_chan: no such artifact in build_output, examples/artifacts or examples/distributed; "
         "did you mean _jit_chain? there are: _jit_chain",
     ),
-    "no artifact": ([], "JIT=: 'scons replay' needs an artifact; name one of: _jit_chain"),
+    "no artifact": ([], "JIT=: 'scons replay' needs an artifact; name one with JIT=, of _jit_chain"),
     "unknown option": (["JIT=_jit_chain", "PLATFROM=a5sim"], "PLATFROM=a5sim: no such option; did you mean PLATFORM=?"),
     "option of another target": (
         ["JIT=_jit_chain", "TASK=3"],
-        "TASK=3: 'scons replay' does not take it; leave it out, or use 'scons dump', 'scons deps', 'scons step', "
+        "TASK=3: 'scons replay' does not take this option; leave it out, or use 'scons dump', 'scons "
+        "deps', 'scons step', "
         "'scons debug' or 'scons extract'",
     ),
     "unknown platform": (
@@ -111,7 +112,7 @@ def test_a_name_that_leads_elsewhere_is_none(project: Project, rule: str, name: 
     project.write("SConstruct", script)
     run = project.scons("test")
     way_out = "write no control characters, no '..', and no '/' at an end"
-    line = f"scons: *** {rule}: name={name!r} cannot be part of a file's name; {way_out}"
+    line = f"scons: *** {rule}: name={name!r} cannot be part of a file name; {way_out}"
     assert (run.status, run.output.splitlines()[0]) == (2, line), run.output
 
 
@@ -143,7 +144,7 @@ def test_a_word_that_is_no_verb_beside_a_glob_is_not_told_to_work_on_one_artifac
     (project.artifact.parent / "_jit_chair").mkdir()
     (project.artifact.parent / "_jit_chair" / "kernel_config.py").write_text("", encoding="utf-8")
     run = project.scons(word, "JIT=_jit_cha*")
-    assert (run.status, run.output) == (2, f"scons: *** scons {word}: takes one artifact only; {hint}\n")
+    assert (run.status, run.output) == (2, f"scons: *** scons {word}: takes only one artifact; {hint}\n")
 
 
 def test_submit_of_a_func_id_that_no_kernel_has(project: Project) -> None:
@@ -235,7 +236,10 @@ def test_a_directory_in_the_place_of_an_output(project: Project, name: str) -> N
     project.write_kernel("twice", "3.0f * in[i]")
     run = project.replay()
     assert run.status == 2
-    assert f"scons: {project.out / name}: a directory lies where this build writes a file; remove it\n" in run.output
+    assert (
+        f"scons: {project.out / name}: this is a directory, but the build has to write a file with this "
+        f"name; remove it\n"
+    ) in run.output
     verdict = json.loads((project.out / "verdict.json").read_text())
     assert name.startswith("kernels") or verdict["status"] == "usage_error"
     shutil.rmtree(project.out / name)

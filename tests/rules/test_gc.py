@@ -43,7 +43,7 @@ def test_use_by_artifact(built: Project) -> None:
         "[build] build: N MB of 2 artifacts",
         "_jit_chain N MB (runs N, packs N) a2a3sim, used 0 days ago",
         "_jit_other N MB (runs N) a2a3sim, used 0 days ago",
-        "[build] build: N MB in 2 opened packs and logs",
+        "[build] build: N MB in 2 unpacked packs and logs",
         "[build] nothing has to go",
     ]
 
@@ -63,7 +63,9 @@ def test_builds_whose_artifact_is_gone(built: Project) -> None:
 
 
 _ADDRESSES = {
-    "redis://me:secret@host/0": "redis://…@host/0: a server keeps its size by its own settings; gc is for directories",
+    "redis://me:secret@host/0": (
+        "redis://…@host/0: gc cleans only stores that are directories; set the size limit of a server in the server"
+    ),
     "http://me:secret@[::1/x": "http://…@[::1/x: is no address; write it as http://HOST[:PORT]/PATH",
     "http:/me:secret@host": "http:/…@host: names no host; write it as http://HOST[:PORT]/PATH",
 }

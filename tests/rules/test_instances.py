@@ -52,14 +52,14 @@ def own(project: Project, kernel: str = ADD) -> set[str]:
 def test_an_instance_is_compiled_once(dag: Project) -> None:
     run = build(dag)
     assert run.status == 0, run.output
-    assert "[instructions] instantiate 4, once for these flags\n" in run.output
+    assert "[instructions] compiles 4 instruction templates, once for these compiler flags\n" in run.output
     assert own(dag) == set()
     first = {path: path.stat().st_mtime_ns for path in instances(dag)}
     assert len(first) == 4
     dag.edit(f"{ADD}.cpp", "TADD(v17, v7, v13)", "TSUB(v17, v7, v13)")
     run = build(dag)
     assert run.actions == [f"compile {ADD}.cpp", f"link {ADD}.so"]
-    assert "[instructions] instantiate 1, once for these flags\n" in run.output
+    assert "[instructions] compiles 1 instruction templates, once for these compiler flags\n" in run.output
     assert {path: path.stat().st_mtime_ns for path in instances(dag) if path in first} == first
     dag.edit(f"{ADD}.cpp", "TSUB(v17, v7, v13)", "TSUB(v17, v13, v7)")
     run = build(dag)
@@ -122,7 +122,7 @@ def test_a_header_of_the_users_that_changes_nothing_of_ours_costs_no_instance(da
     dag.write(header, _HARMLESS)
     dag.edit(f"{ADD}.cpp", "using namespace pto;", '#include "mine.h"\nusing namespace pto;')
     dag.edit(f"{ADD}.cpp", "const int64_t v4 = 128;", "const int64_t v4 = ROWS;")
-    assert "[instructions] instantiate 4, once for these flags\n" in build(dag).output
+    assert "[instructions] compiles 4 instruction templates, once for these compiler flags\n" in build(dag).output
     assert own(dag) == set()
     dag.write(header, f"{_HARMLESS}namespace pto::detail {{}}\n")
     run = build(dag)

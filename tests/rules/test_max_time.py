@@ -43,8 +43,12 @@ def test_a_test_fails_where_the_run_takes_longer_for_certain(built: Project, tmp
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("'1ms'", "'soon'", "ReplayTest: max_time='soon' is no time; write one such as '180us' or '1.5ms'"),
-        ("max_time='1ms', ", "", "ReplayTest: chip: it goes with max_time=, which is not there"),
+        ("'1ms'", "'soon'", "ReplayTest: max_time='soon' is not a time; write one such as '180us' or '1.5ms'"),
+        (
+            "max_time='1ms', ",
+            "",
+            ("ReplayTest: chip= has an effect only together with max_time=; add max_time= or leave out chip="),
+        ),
     ],
 )
 def test_wrong_values_are_errors(built: Project, old: str, new: str, message: str) -> None:

@@ -216,7 +216,7 @@ def test_what_is_wrong_is_said_in_a_line(tests: _Tests) -> None:
     )
     tests.write("SConstruct", code + _SCRIPT.format(more=""))
     run = tests.quiet("test")
-    assert run.output.startswith("scons: *** PyTest: unit: pytest is not installed; pip install pytest\n")
+    assert run.output.startswith("scons: *** PyTest: unit: pytest is not installed; run pip install pytest\n")
     assert run.status == 2
     tests.write("SConstruct", _SCRIPT.format(more=""))
     tests.write(_A, "import nothing_of_this_name\n")

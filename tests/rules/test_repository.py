@@ -188,10 +188,10 @@ def test_forms_of_an_answer(sample: Project) -> None:
     ("question", "message"),
     [
         ("deps(scal_test)", "there is no target or file scal_test; did you mean scale_test?"),
-        ("dips(scale_test)", "there is no function dips; deps(X[, DEPTH]), rdeps(X) or rdeps(WITHIN, X), "
-         "somepath(FROM, TO), kind(PATTERN, X)"),
-        ("deps(scale_test", "it is deps(X[, DEPTH])"),
-        ("deps(scale_test, many)", "'many' is not a depth"),
+        ("dips(scale_test)", "there is no function dips; the functions are deps(X[, DEPTH]), rdeps(X) or "
+         "rdeps(WITHIN, X), somepath(FROM, TO), kind(PATTERN, X)"),
+        ("deps(scale_test", "the function is written deps(X[, DEPTH])"),
+        ("deps(scale_test, many)", "'many' is not a depth; give a number"),
         ("kind([, all)", "'[' is not a pattern: unterminated character set at position 0"),
         ("quick scale_test", "'scale_test' is not expected here"),
         ("somepath(quick)", "',' is missing"),

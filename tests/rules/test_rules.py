@@ -38,8 +38,11 @@ RULE = Rule(
     "values, message",
     [
         ({}, "Example: attribute 'name' is missing; it is a name"),
-        ({"name": 3}, "Example: name=3 is not a string; it is a name"),
-        ({"name": "x", "rtol": True}, "Example: rtol=True is not a integer or number, or a list; it is a tolerance"),
+        ({"name": 3}, "Example: name=3 is not a string; the attribute is a name"),
+        (
+            {"name": "x", "rtol": True},
+            "Example: rtol=True is not a integer or number, or a list; the attribute is a tolerance",
+        ),
         ({"name": "x", "rtoll": 1}, "Example: no attribute 'rtoll'; did you mean 'rtol'?"),
         ({"name": "x", "colour": 1}, "Example: no attribute 'colour'; it takes name, rtol, core_type"),
         ({"name": "x", "core_type": "gpu"}, "Example: core_type='gpu' is not one of aic, aiv"),
@@ -205,13 +208,13 @@ def test_declared_tests_leave_other_targets_alone(project: Project) -> None:
     assert "scons: *** TAGS=quick: no test has one of these; there are: slow, twice\n" in run.output
     run = project.scons("none")
     assert (run.status, run.actions) == (2, [])
-    assert "*** TestSuite: none: no test has one of its tags (quick); there are: slow, twice\n" in run.output
+    assert "*** TestSuite: none: no test has one of the suite's tags (quick); there are: slow, twice\n" in run.output
     project.write("chain.py", "")
     run = project.scons("compile", "PROGRAM=chain.py")
     assert "chain.py: defines no program; decorate the orchestration function with @pl.jit" in run.output
     assert project.scons("chian").output.endswith("scons: there is no target chian; did you mean chain?\n")
     run = project.scons("test", "JIT=_jit_chain")
-    message = "JIT=_jit_chain: 'scons test' works on no artifact; leave it out, or use 'scons replay'"
+    message = "JIT=_jit_chain: 'scons test' does not work on an artifact; leave the option out, or use 'scons replay'"
     assert (run.status, run.output) == (2, f"scons: *** {message}\n")
     run = project.scons()
     assert (run.status, run.actions, run.output) == (

@@ -180,8 +180,17 @@ def test_compilers_write_nowhere_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words, message",
     [
-        (("LAUNCHER=ccache",), "LAUNCHER=ccache: has no place to write to with SANDBOX=1; leave one of them out"),
-        (("PLATFORM=a2a3", "HARDWARE=1"), "PLATFORM=a2a3: cannot be reached with SANDBOX=1; leave it out"),
+        (
+            ("LAUNCHER=ccache",),
+            (
+                "LAUNCHER=ccache: cannot be used with SANDBOX=1, which lets a compiler launcher write "
+                "nowhere; leave out one of the two"
+            ),
+        ),
+        (
+            ("PLATFORM=a2a3", "HARDWARE=1"),
+            ("PLATFORM=a2a3: cannot be used with SANDBOX=1, which allows no access to a device; leave it out"),
+        ),
     ],
 )
 def test_options_that_exclude_it(tmp_path: Path, words: tuple[str, ...], message: str) -> None:

@@ -101,24 +101,25 @@ def test_clones_and_other_environments_share_a_workspace(project: Project) -> No
 
 MISTAKES = {
     f"env.ReplayTest(name='a', artifact='{_ART}')\nenv.ReplayTest(name='a', artifact='{_ART}', rtol=1)\n": (
-        "name='a': two tests have this name; give each its own"
+        "name='a': two tests have this name; give each test its own name"
     ),
     "env.PtoProgram(name='p', source='a.py')\nenv.PtoProgram(name='p', source='b.py')\n": (
-        "PtoProgram: _jit_p is made of a.py for a2a3sim, and of b.py for a2a3sim; give one another name"
+        "PtoProgram: two programs make the artifact _jit_p: a.py for a2a3sim and b.py for a2a3sim; "
+        "give one of them another name"
     ),
-    "env.GoldenData(name='d')\n": "GoldenData: d takes either a script or a program",
+    "env.GoldenData(name='d')\n": "GoldenData: d has both or neither of script= and program=; give exactly one of them",
     "env.Artifacts(name='d', pattern='nowhere/*')\n": (
-        "Artifacts: pattern='nowhere/*' matches no artifact; compile one, or declare its program above"
+        "Artifacts: pattern='nowhere/*' matches no artifact; compile one, or declare its program earlier in the script"
     ),
     "env.PtoKernel(name='k', source=env.Alias('x'), core_type='aiv')\n": (
-        "PtoKernel: source: x is an alias where a file is expected; it is the kernel's C++ file"
+        "PtoKernel: source: x is an alias, but a file is expected; the attribute is the kernel's C++ file"
     ),
     "env.ReplayTest(name='t', artifact='a.py')\n": (
-        "ReplayTest: artifact='a.py' is not a directory; it is the artifact's directory"
+        "ReplayTest: artifact='a.py' is not a directory; the attribute is the artifact's directory"
     ),
-    "env.TestSuite(name='s')\n": "TestSuite: s has neither tests nor tags",
+    "env.TestSuite(name='s')\n": "TestSuite: s has neither tests nor tags; give one of the two",
     f"env.ReplayTest(name='t', artifact='{_ART}', comparators={{'y': 'a.py'}})\n": (
-        "ReplayTest: comparators: y: a.py is not a comparator; compare= names a file"
+        "ReplayTest: comparators: y: a.py is not the name of a comparator; name a file of comparators with compare="
     ),
 }
 
@@ -140,7 +141,7 @@ def test_two_artifacts_of_one_name(project: Project) -> None:
         f"env.ReplayTest(name='a', artifact='{_ART}')\nenv.ReplayTest(name='b', artifact='other/_jit_chain')\n",
     )
     run = project.scons("-j1", "test")
-    message = f"{project.root}/other/_jit_chain: is built where {_ART} is; give one another name"
+    message = f"{project.root}/other/_jit_chain: would be built in the same directory as {_ART}; give one another name"
     assert run.status == 2 and f"b: {message}" in run.output
     assert "[test] PASS      a" in run.output
 
@@ -302,8 +303,8 @@ def test_a_directory_that_a_builder_makes_whole_would_stay_as_it_is(
     others = "" if attribute == "artifact" else f"artifact='{_ART}', "
     script(project, f"env.ReplayTest(name='t', {others}{attribute}=env.{made})\n")
     run = project.quiet("t")
-    what = "'made/_jit_x' is a directory that a builder makes, and SCons makes none again after an edit"
-    message = f"ReplayTest: {attribute}: {what}; name its files as the builder's targets"
+    what = "'made/_jit_x' is a directory that a builder makes, and SCons does not update such a directory after an edit"
+    message = f"ReplayTest: {attribute}: {what}; declare the files in it as the builder's targets"
     assert (run.status, run.output) == (2, f"scons: *** {message}\n")
 
 
@@ -580,7 +581,7 @@ def test_what_has_no_file_cannot_be_installed(project: Project) -> None:
     test = f"test = env.ReplayTest(name='t', artifact='{_ART}')\nsuite = env.TestSuite(name='s', tests='t')\n"
     script(project, f"{test}env.Install('inst', suite)\n")
     run = project.quiet("inst")
-    message = "scons: *** Install: 's' is a target without a file; install the verdicts of its tests\n"
+    message = "scons: *** Install: 's' is a target without a file; install the verdict files of the tests instead\n"
     assert (run.status, run.output) == (2, message)
     script(project, f"{test}env.Install('inst', test)\n")
     assert project.scons("inst").status == 0

@@ -159,7 +159,7 @@ def test_a_function_that_lost_its_name(built: Project) -> None:
     assert (run.status, run.actions) == (2, [])
     assert run.output == (
         f"scons: *** {built.artifact}/{UNIT}: defines no function kernel_mul any more, which {built.artifact}/{KERNEL} "
-        "is made from; give it that name again, or compile the program anew\n"
+        "is made from; restore the function's name, or compile the program again\n"
     )
     built.edit(UNIT, "@kernel_times(", "@kernel_mul(")
     check(built.replay(), 0, [])
@@ -171,7 +171,7 @@ def test_a_kernel_with_the_source_of_another_is_an_error_of_the_manifest(built: 
     assert (run.status, run.actions) == (2, [])
     assert re.search(
         r"kernel_config\.py:\d+: kernel 'kernel_mul' has the source kernel_add\.cpp, which is made from function "
-        r"kernel_add of kernel_add\.pto; name the source of its own function\n",
+        r"kernel_add of kernel_add\.pto; set the kernel's source to the file made from its own function\n",
         run.output,
     ), run.output
 
@@ -201,8 +201,8 @@ def test_hardware_needs_ptoas_for_an_edited_module(built: Project) -> None:
     run = built.scons("build", "JIT=_jit_vector_dag", "PLATFORM=a2a3", "HARDWARE=1", "PTOAS=own")
     assert (run.status, run.actions) == (2, [])
     assert (
-        f"{built.artifact}/{UNIT}: edited, and a2a3 needs ptoas to assemble it; set PTOAS_ROOT or PTOAS=" in run.output
-    )
+        f"{built.artifact}/{UNIT}: was edited, and a2a3 needs ptoas to assemble it; set PTOAS_ROOT or PTOAS="
+    ) in run.output
 
 
 def test_hand_edited_body_alone_is_just_an_edit(built: Project) -> None:
@@ -221,7 +221,7 @@ def test_both_edited(built: Project) -> None:
     check(run, 2, [])
     assert run.output == (
         f"scons: *** {built.artifact}/{UNIT}: this module and the body of {built.artifact}/{KERNEL} were both edited; "
-        "say which one counts with PREFER=pto or PREFER=cpp\n"
+        "choose which edit counts with PREFER=pto or PREFER=cpp\n"
     )
     run = built.replay("PREFER=cpp")
     check(run, 2, ["compile kernels/aiv/kernel_mul.cpp", "link kernels/aiv/kernel_mul.so", "run _jit_vector_dag"])
@@ -231,7 +231,7 @@ def test_both_edited(built: Project) -> None:
 
 def test_which_counts_is_asked_once(built: Project) -> None:
     """The choice holds, without PREFER=, until what does not count is edited once more."""
-    question = "were both edited; say which one counts with PREFER=pto or PREFER=cpp\n"
+    question = "were both edited; choose which edit counts with PREFER=pto or PREFER=cpp\n"
     built.edit(UNIT, "pto.tmul", "pto.tsub")
     built.edit(KERNEL, "TMUL(", "TADD(")
     assert question in built.scons("build", "JIT=_jit_vector_dag").output
@@ -387,7 +387,7 @@ def test_pto_diff(built: Project) -> None:
     assert built.scons("pto_diff", "JIT=_jit_vector_dag", "OTHER=_jit_other").output == run.output
     run = built.scons("pto_diff", "JIT=_jit_vector_dag")
     assert run.output.endswith(
-        "scons: *** OTHER=: 'scons pto_diff' compares two artifacts; name the second with OTHER=\n"
+        "scons: *** OTHER=: 'scons pto_diff' compares two artifacts; name the second artifact with OTHER=\n"
     )
 
 

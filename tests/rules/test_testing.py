@@ -88,7 +88,10 @@ def test_triage_looks_at_a_test_as_it_is_declared(chain: Saved) -> None:
     assert (run.status, run.output.count("[triage] _jit_chain: it passes")) == (0, 1)
     for words, message in {
         ("TEST=rong",): "scons: *** TEST=rong: no such test; did you mean wrong?",
-        ("TEST=right", "JIT=_jit_chain"): "scons: *** TEST=: names a test with its artifact, and so does JIT=;",
+        (
+            "TEST=right",
+            "JIT=_jit_chain",
+        ): "scons: *** TEST=: names a test together with its artifact, so JIT= cannot be given too;",
         ("TEST=gone",): f"scons: *** {project.root}/build_output/_jit_gone: no such directory;",
     }.items():
         run = project.quiet("triage", *words)
@@ -171,12 +174,16 @@ def test_files_of_a_replay(chain: Saved) -> None:
 
 
 CONTRADICTIONS = {
-    "signature=['IN']": "signature: has 1 tensor, the artifact 2; the artifact says x: IN, y: OUT",
-    "signature=['OUT', 'OUT']": "signature: 'x' is OUT, and it is IN in the artifact; the artifact says x: IN, y: OUT",
+    "signature=['IN']": "signature: has 1 tensor, the artifact 2; declare it as the artifact does: x: IN, y: OUT",
+    "signature=['OUT', 'OUT']": (
+        "signature: 'x' is OUT, and it is IN in the artifact; declare it as the artifact does: x: IN, y: OUT"
+    ),
     "signature=['IN', 'BOTH']": "signature: 'BOTH' is not a direction; one of IN, OUT, INOUT",
     "signature={'x': 'IN', 'z': 'OUT'}": "signature: 'z' is OUT, and the artifact has no such parameter",
-    "golden='nowhere'": "golden: {root}/nowhere is not a directory; name one with a .pt file for each output",
-    "golden='build_output/_jit_chain/data/in'": "golden: {root}/build_output/_jit_chain/data/in/x.pt is for no output",
+    "golden='nowhere'": "golden: {root}/nowhere is not a directory; name a directory with a .pt file for each output",
+    "golden='build_output/_jit_chain/data/in'": (
+        "golden: {root}/build_output/_jit_chain/data/in/x.pt belongs to no output"
+    ),
 }
 
 

@@ -59,8 +59,11 @@ def test_a_kernel_by_its_name(chain: Saved) -> None:
 
 def test_an_option_that_is_empty_is_given(chain: Saved) -> None:
     run = chain.repeated().scons("bisect", "JIT=_jit_chain", "AXIS=flags", "GOOD=", "BAD=-O0")
-    assert "GOOD=: 'scons bisect' needs it" not in run.output
-    assert "GOOD=: 'scons bisect' needs it" in chain.project.scons("bisect", "JIT=_jit_chain", "AXIS=flags").output
+    assert "GOOD=: 'scons bisect' needs this option" not in run.output
+    assert (
+        "GOOD=: 'scons bisect' needs this option"
+        in chain.project.scons("bisect", "JIT=_jit_chain", "AXIS=flags").output
+    )
 
 
 def test_without_pytorch_nothing_is_built_for_what_needs_it(project: Project) -> None:

@@ -158,5 +158,5 @@ def test_a_name_that_scons_would_change_is_refused(chain: Space) -> None:
     chain.artifact.rename(renamed)
     chain.name = renamed.name
     done = chain.replay().done
-    assert "SCons takes '$(' in a path as special syntax; rename it" in done.output
+    assert "the path contains '$(', which SCons interprets itself; rename the directory" in done.output
     assert "\x1b" not in done.output

@@ -60,7 +60,7 @@ class Attribute(msgspec.Struct, frozen=True):
             raise RuleError(f"{rule}: {self.name}={value!r} is not one of {', '.join(self.choices)}")
         if self.name == "name" and not (str(value).isprintable() and _NO_NAMES.isdisjoint(str(value).split("/"))):
             way_out = "write no control characters, no '..', and no '/' at an end"
-            raise RuleError(f"{rule}: name={value!r} cannot be part of a file's name; {way_out}")
+            raise RuleError(f"{rule}: name={value!r} cannot be part of a file name; {way_out}")
         return value
 
 

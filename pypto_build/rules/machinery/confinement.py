@@ -82,13 +82,21 @@ class Confinement:
 def _check(options: Options, build_dir: Path) -> None:
     if options["LAUNCHER"]:
         name = f"LAUNCHER={options['LAUNCHER']}"
-        raise ArtifactError(name, "has no place to write to with SANDBOX=1", "leave one of them out")
+        raise ArtifactError(
+            name,
+            "cannot be used with SANDBOX=1, which lets a compiler launcher write nowhere",
+            "leave out one of the two",
+        )
     if not PLATFORMS[options["PLATFORM"]].simulated:
-        raise ArtifactError(f"PLATFORM={options['PLATFORM']}", "cannot be reached with SANDBOX=1", "leave it out")
+        raise ArtifactError(
+            f"PLATFORM={options['PLATFORM']}",
+            "cannot be used with SANDBOX=1, which allows no access to a device",
+            "leave out one of the two",
+        )
     for name in ("JSON", "SARIF"):
         if options[name] and not Path(options[name]).absolute().is_relative_to(build_dir):
             raise ArtifactError(
-                f"{name}={options[name]}", "cannot be written with SANDBOX=1", f"name a file in {build_dir}"
+                f"{name}={options[name]}", "is outside of what SANDBOX=1 allows to write", f"name a file in {build_dir}"
             )
 
 

@@ -125,11 +125,13 @@ def as_node(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> N
     if len(nodes) > 1 and kind.is_directory:
         nodes = _common_directory(env, nodes)
     if len(nodes) != 1:
-        raise RuleError(f"{where}: {len(nodes)} nodes where one {kind.value} is expected; it is {doc}")
+        raise RuleError(
+            f"{where}: {len(nodes)} nodes, but exactly one {kind.value} is expected; the attribute is {doc}"
+        )
     node = _checked(env, nodes[0], kind, where, doc)
     if kind.is_directory and has_rule(node) and not getattr(node.attributes, MADE_BY_US, False):
-        what = f"'{node}' is a directory that a builder makes, and SCons makes none again after an edit"
-        raise RuleError(f"{where}: {what}; name its files as the builder's targets")
+        what = f"'{node}' is a directory that a builder makes, and SCons does not update such a directory after an edit"
+        raise RuleError(f"{where}: {what}; declare the files in it as the builder's targets")
     return node
 
 
@@ -273,7 +275,9 @@ def check_installed() -> None:
     for target in installing._INSTALLED_FILES if installing else ():
         for source in target.sources:
             if isinstance(source, SCons.Node.Alias.Alias):
-                raise RuleError(f"Install: '{source}' is a target without a file; install the verdicts of its tests")
+                raise RuleError(
+                    f"Install: '{source}' is a target without a file; install the verdict files of the tests instead"
+                )
 
 
 def sources_of_all() -> list[Path]:
@@ -310,13 +314,13 @@ def _nodes(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> It
         yield from dict.fromkeys(node for one in value for node in _nodes(env, one, kind, where, doc))
         return
     if not is_path(value):
-        raise RuleError(f"{where}={value!r} is not a {kind.value}, as text, path or node; it is {doc}")
+        raise RuleError(f"{where}={value!r} is not a {kind.value}, given as text, path or node; the attribute is {doc}")
     text = os.fspath(value)
     make: Any = env.Dir if kind.is_directory else env.File
     try:
         yield make(text)
     except (TypeError, UserError):
-        raise RuleError(f"{where}={text!r} is not a {kind.value}; it is {doc}") from None
+        raise RuleError(f"{where}={text!r} is not a {kind.value}; the attribute is {doc}") from None
 
 
 def _common_directory(env: Environment, nodes: list[Node]) -> list[Node]:
@@ -343,7 +347,7 @@ def _checked(env: Environment, node: Any, kind: Kind, where: str, doc: str) -> N
         node = node.dir
     if not isinstance(node, node_type):
         what = "an alias" if isinstance(node, SCons.Node.Alias.Alias) else "a directory"
-        raise RuleError(f"{where}: {node} is {what} where a {kind.value} is expected; it is {doc}")
+        raise RuleError(f"{where}: {node} is {what}, but a {kind.value} is expected; the attribute is {doc}")
     return node  # type: ignore[no-any-return]
 
 

@@ -128,8 +128,8 @@ def _check_defined(artifact: Artifact, units: Iterable[PtoUnit], recorded: Mappi
                 _refuse_another_name(artifact, lost, sources[lost], module)
                 raise ArtifactError(
                     module,
-                    f"defines no function {lost} any more, which {sources[lost]} is made from",
-                    "give it that name again, or compile the program anew",
+                    f"no longer defines function '{lost}', from which {sources[lost]} is made",
+                    "restore the function's name, or compile the program again",
                 )
 
 
@@ -142,8 +142,11 @@ def _refuse_another_name(artifact: Artifact, function: str, source: Path, module
     line = next((n for n, text in enumerate(lines, 1) if re.search(rf"""["']{re.escape(kernel.name)}["']""", text)), 0)
     raise ArtifactError(
         f"{artifact.manifest_path}:{line}",
-        f"kernel '{kernel.name}' has the source {source.name}, which is made from function {function} of {module.name}",
-        "name the source of its own function",
+        (
+            f"kernel '{kernel.name}' has the source {source.name}, but that file is made from function "
+            f"'{function}' of {module.name}"
+        ),
+        "set the kernel's source to the file made from its own function",
     )
 
 
@@ -178,7 +181,7 @@ def _what_counts(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> dict[s
         if prefer == chosen["prefer"] or (not prefer and entry.get("chosen") == chosen):
             return chosen
     both = f"this module and the body of {', '.join(str(kernel.source) for kernel in edited)} were both edited"
-    raise ArtifactError(unit.path, both, "say which one counts with PREFER=pto or PREFER=cpp")
+    raise ArtifactError(unit.path, both, "choose which edit counts with PREFER=pto or PREFER=cpp")
 
 
 def _entry(unit: PtoUnit, recorded: dict[str, Any] | None) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class Notices:
     def add(self, path: str, is_directory: bool) -> None:
         """Request notices about a file, or about all files in a directory. Raises `OSError` if the system cannot."""
         if _is_of_others(path):
-            raise OSError(f"{path}: the system is not told of all changes")
+            raise OSError(f"{path}: the system does not report all changes of this file")
         number = _add(self._descriptor, path)  # the same for another name of the same file
         self._paths[number] = "" if number in self._paths else path, is_directory
 

@@ -235,7 +235,9 @@ class Workspace:
             return FOR_SIMPLER.directory if platform.simulated else USUAL.directory
         if self.options["CHECK"] and self.options["MEMORY"]:
             raise ArtifactError(
-                "CHECK=1 MEMORY=weak", "build the kernels in two different ways", "leave one out: hazards checks both"
+                "CHECK=1 MEMORY=weak",
+                "need two different builds of the kernels",
+                "leave out one of the two; 'scons hazards' runs both checks",
             )
         return self.own_variant(CHECKED if self.options["CHECK"] else USUAL)
 
@@ -291,7 +293,9 @@ class Workspace:
                 reason = "the artifact lies where what is built of it would go"
                 raise ArtifactError(root, reason, "move it, or name another directory with BUILD_DIR=")
             if mark := next((mark for mark in ("$(", "$)") if mark in str(root)), ""):
-                raise ArtifactError(root, f"SCons takes '{mark}' in a path as special syntax", "rename it")
+                raise ArtifactError(
+                    root, f"the path contains '{mark}', which SCons interprets itself", "rename the directory"
+                )
             self.open_output(path, root, artifact=root)
             self.outputs[path] = root
             self._shortened.clear()
@@ -300,7 +304,7 @@ class Workspace:
             one.is_relative_to(path) for one in (previous, root)
         ):  # which completing it writes
             way_out = "give one another name, or build it with another BUILD_DIR="
-            raise ArtifactError(root, f"is built where {self.short_of_top(previous)} is", way_out)
+            raise ArtifactError(root, f"would be built in the same directory as {self.short_of_top(previous)}", way_out)
         return path
 
     def open_output(self, path: Path, source: Path, **roots: Path) -> OutputDir:

@@ -56,7 +56,7 @@ def choose(arguments: Mapping[str, str], targets: Sequence[str], build_output: P
     """
     platforms = _listed("PLATFORM", arguments.get("PLATFORM", "")) or [parse_options({})["PLATFORM"]]
     if unknown := [name for name in platforms if name not in PLATFORMS]:
-        raise OptionError(f"PLATFORM={unknown[0]}: is not one of {', '.join(PLATFORMS)}; choose from these platforms")
+        raise OptionError(f"PLATFORM={unknown[0]}: is not a platform; use some of {', '.join(PLATFORMS)}")
     selected: dict[str, Job] = {}
     for pattern, options, tags in _lines(arguments["JIT"], build_output, examples):
         own = {name: value for name, value in options.items() if name != "PLATFORM"}
@@ -74,7 +74,7 @@ def check(jobs: Sequence[Job], arguments: Mapping[str, str], targets: Sequence[s
         if target not in TARGETS:  # mistyped, or a workspace's own
             near = difflib.get_close_matches(target, OF_AN_ARTIFACT, n=1)
             hint = f"did you mean {near[0]}?" if near else "name one artifact"
-            raise ArtifactError(f"scons {target}", "takes one artifact only", hint)
+            raise ArtifactError(f"scons {target}", "takes only one artifact", hint)
         verb = VERBS.get(target)
         if target not in OF_AN_ARTIFACT or target in ("pto_diff", "graph") or (verb and verb.needs is Needs.FILES):
             names = [job.name for job in jobs]
@@ -88,7 +88,10 @@ def check(jobs: Sequence[Job], arguments: Mapping[str, str], targets: Sequence[s
 def _check_options(arguments: Mapping[str, str], targets: Sequence[str]) -> None:
     alone = [name for name in _ALONE if arguments.get(name, "0") not in ("", "0")]
     if alone:
-        raise OptionError(f"{alone[0]}={arguments[alone[0]]}: is for one artifact; leave it out, or name one with JIT=")
+        raise OptionError(
+            f"{alone[0]}={arguments[alone[0]]}: works on one artifact only; leave it out, or name one "
+            "artifact with JIT="
+        )
     others = {name: value for name, value in arguments.items() if name not in ("PLATFORM", *FILES, "ANNOTATE", "TAGS")}
     parse_options(others)
     check_taken(others, targets)
@@ -98,7 +101,7 @@ def _listed(option: str, text: str) -> list[str]:
     """Return the words between commas. Raises `ArtifactError` for commas alone, which name nothing."""
     words = list(filter(None, map(str.strip, text.split(","))))
     if text and not words:
-        raise ArtifactError(f"{option}={text}", "names nothing", "write names with commas between them")
+        raise ArtifactError(f"{option}={text}", "contains no name", "separate names by commas")
     return words
 
 
@@ -119,12 +122,12 @@ def _lines(jit: str, *places: Path) -> Iterator[tuple[str, dict[str, str], froze
         try:
             words = shlex.split(line, comments=True)
         except ValueError as error:
-            raise ArtifactError(f"{path}:{number}", f"is not a line of a list: {error}", _SHAPE) from None
+            raise ArtifactError(f"{path}:{number}", f"is not a valid line of the list: {error}", _SHAPE) from None
         if words:
             count += 1
             yield _line(words, f"{path}:{number}")
     if not count:
-        raise ArtifactError(f"JIT={jit}", "the list has no artifact", _SHAPE)
+        raise ArtifactError(f"JIT={jit}", "the list names no artifact", _SHAPE)
 
 
 _SHAPE = "write an artifact, then NAME=value words, such as: _jit_x TAGS=fast RTOL=1e-3"
@@ -134,11 +137,15 @@ def _line(words: Sequence[str], position: str) -> tuple[str, dict[str, str], fro
     pattern, *pairs = words
     options = {name: value for name, sign, value in (word.partition("=") for word in pairs) if sign}
     if len(options) < len(pairs) or "=" in pattern:
-        raise ArtifactError(position, f"is not a line of a list: {' '.join(words)}", _SHAPE)
+        raise ArtifactError(position, f"is not a valid line of the list: {' '.join(words)}", _SHAPE)
     tags = frozenset(_listed("TAGS", options.pop("TAGS", "")))
     wrong = next((name for name in options if name in OF_ALL - {"PLATFORM"} or name in FILES), "")
     if wrong:
-        raise ArtifactError(position, f"{wrong}= is for the whole command", "give it to scons")
+        raise ArtifactError(
+            position,
+            f"{wrong}= applies to the whole command, not to one line of the list",
+            "pass it on the command line of scons",
+        )
     try:
         for platform in _listed("PLATFORM", options.get("PLATFORM", "")) or [""]:
             parse_options({**options, "PLATFORM": platform} if platform else options)
@@ -165,7 +172,7 @@ def _matches(pattern: str, build_output: Path, examples: Path) -> list[Path]:
 def _check_name(other: Job, job: Job) -> None:
     """Raise for two artifacts of the same name: their outputs would be built over each other."""
     if other.root != job.root:
-        raise ArtifactError(f"{job.root}", f"has the name of {other.root}", "select one of them, or rename it")
+        raise ArtifactError(f"{job.root}", f"has the same name as {other.root}", "select one of the two, or rename one")
 
 
 def _tagged(jobs: list[Job], text: str) -> list[Job]:
@@ -178,7 +185,7 @@ def _tagged(jobs: list[Job], text: str) -> list[Job]:
     there_are = (
         f"there are: {', '.join(all_tags)}" if all_tags else "lines of a list have tags, as in: _jit_x TAGS=fast"
     )
-    raise OptionError(f"TAGS={text}: no artifact has one of these; {there_are}")
+    raise OptionError(f"TAGS={text}: no artifact has one of these tags; {there_are}")
 
 
 def _share(jobs: list[Job], shard: str) -> list[Job]:
@@ -190,7 +197,7 @@ def _share(jobs: list[Job], shard: str) -> list[Job]:
         return jobs
     number, _, count = shard.partition("/")
     if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise OptionError(f"SHARD={shard}: is not a share; write SHARD=2/8 for the second of eight")
+        raise OptionError(f"SHARD={shard}: is not a valid share; write SHARD=2/8 for the second of eight parts")
     ordered = sorted(jobs, key=lambda job: hashlib.sha256(job.label.encode()).digest())
     kept = set(map(id, ordered[int(number) - 1 :: int(count)]))
     return [job for job in jobs if id(job) in kept]

@@ -62,12 +62,16 @@ def spread_flags(scheduler: str, memory_gb: float, arguments: Mapping[str, str])
 def check_scheduler(scheduler: str) -> None:
     """Raise for a text that is not a scheduler."""
     if not scheduler.startswith(_KINDS) or (scheduler.startswith(LOCAL) and scheduler != LOCAL):
-        raise OptionError(f"SCHEDULER={scheduler}: is not a scheduler; name local, tcp://HOST:PORT or tls://HOST:PORT")
+        raise OptionError(
+            f"SCHEDULER={scheduler}: is not a scheduler address; use local, tcp://HOST:PORT or tls://HOST:PORT"
+        )
 
 
 def _check_options(arguments: Mapping[str, str]) -> None:
     if wrong := option_of_this_machine(arguments):
-        raise OptionError(f"{wrong}={arguments[wrong]}: works on this machine only; leave out SCHEDULER=")
+        raise OptionError(
+            f"{wrong}={arguments[wrong]}: works on this machine only, not on a farm; leave out SCHEDULER="
+        )
 
 
 class Farm:
@@ -79,7 +83,9 @@ class Farm:
         check_scheduler(scheduler)
         if len(targets) != 1 or targets[0] not in _DONE_THERE:
             done = ", ".join((*_DONE_THERE, *SPREAD))
-            raise OptionError(f"SCHEDULER={scheduler}: does one of {done}; leave it out for others")
+            raise OptionError(
+                f"SCHEDULER={scheduler}: a farm runs one verb of {done}; leave SCHEDULER= out for other verbs"
+            )
         _check_options(arguments)
         self._scheduler, self._verb, self._arguments = scheduler, targets[0], dict(arguments)
         self._workers, self._memory = limits.processors, int(memory_gb * (1 << 30))

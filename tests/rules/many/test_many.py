@@ -140,14 +140,32 @@ def test_a_list_with_options_and_tags(three: Project) -> None:
     ("words", "line", "message"),
     [
         (["JIT=@none.txt"], "", "JIT=@none.txt: the list cannot be read: No such file or directory; name a file of"),
-        (["JIT=@list.txt"], "_jit_chain fast", f"list.txt:1: is not a line of a list: _jit_chain fast; {_SHAPE}"),
-        (["JIT=@list.txt"], "'_jit_chain", f"list.txt:1: is not a line of a list: No closing quotation; {_SHAPE}"),
+        (["JIT=@list.txt"], "_jit_chain fast", (
+            f"list.txt:1: is not a valid line of the list: _jit_chain "
+            f"fast; {_SHAPE}"
+        )),
+        (["JIT=@list.txt"], "'_jit_chain", (
+            f"list.txt:1: is not a valid line of the list: No closing "
+            f"quotation; {_SHAPE}"
+        )),
         (["JIT=@list.txt"], "_jit_chain RTOL=x", "list.txt:1: RTOL=x: is not a finite number that is 0 or more"),
-        (["JIT=@list.txt"], "_jit_chain SHARD=1/2", "list.txt:1: SHARD= is for the whole command; give it to scons"),
-        (["JIT=_jit_*", "SHARD=3/2"], "", "SHARD=3/2: is not a share; write SHARD=2/8 for the second of eight"),
-        (["JIT=_jit_*", "TAGS=fast"], "", "TAGS=fast: no artifact has one of these; lines of a list have tags, as in"),
+        (["JIT=@list.txt"], "_jit_chain SHARD=1/2", (
+            "list.txt:1: SHARD= applies to the whole command, not to one line of the list; pass it on the "
+            "command line of scons"
+        )),
+        (["JIT=_jit_*", "SHARD=3/2"], "", (
+            "SHARD=3/2: is not a valid share; write SHARD=2/8 for the "
+            "second of eight parts"
+        )),
+        (["JIT=_jit_*", "TAGS=fast"], "", (
+            "TAGS=fast: no artifact has one of these tags; lines of a list "
+            "have tags, as in"
+        )),
         (["JIT=_jit_*", "PLATFORM=a2a3sim,a9"], "", "PLATFORM=a9: is not one of a2a3, a5, a2a3sim, a5sim; name those "),
-        (["JIT=_jit_*", "WATCH=1"], "", "WATCH=1: is for one artifact; leave it out, or name one with JIT="),
+        (["JIT=_jit_*", "WATCH=1"], "", (
+            "WATCH=1: works on one artifact only; leave it out, or name one "
+            "artifact with JIT="
+        )),
         (["JIT=_jit_*", "RTOLL=1"], "", "RTOLL=1: no such option; did you mean RTOL=?"),
         (["JIT=_jit_z*,_jit_chain"], "", "JIT=_jit_z*: no such artifact in build_output or examples/artifacts; there "),
         (["JIT=../other/_jit_chain,_jit_chain"], "", "_jit_chain: has the name of"),
@@ -251,12 +269,12 @@ def test_a_directory_of_exactly_that_name_comes_before_a_glob(project: Project, 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["JIT=@list.txt"], "JIT=@list.txt: the list has no artifact; write an artifact, then NAME=value words"),
-        (["JIT=,,,"], "JIT=,,,: names nothing; write names with commas between them"),
-        (["JIT=_jit_chain", "PLATFORM=,"], "PLATFORM=,: names nothing; write names with commas between them"),
-        (["JIT=_jit_*", "TAGS=,,"], "TAGS=,,: names nothing; write names with commas between them"),
-        (["SCENE=,"], "SCENE=,: names nothing; write names with commas between them"),
-        (["JIT=_jit_chain", "DUMP_ARGS=,,"], "DUMP_ARGS=,,: names nothing; write names with commas between them"),
+        (["JIT=@list.txt"], "JIT=@list.txt: the list names no artifact; write an artifact, then NAME=value words"),
+        (["JIT=,,,"], "JIT=,,,: contains no name; separate names by commas"),
+        (["JIT=_jit_chain", "PLATFORM=,"], "PLATFORM=,: contains no name; separate names by commas"),
+        (["JIT=_jit_*", "TAGS=,,"], "TAGS=,,: contains no name; separate names by commas"),
+        (["SCENE=,"], "SCENE=,: contains no name; separate names by commas"),
+        (["JIT=_jit_chain", "DUMP_ARGS=,,"], "DUMP_ARGS=,,: contains no name; separate names by commas"),
     ],
 )
 @pytest.mark.parametrize("text", ["", "# _jit_chain\n\n   # nothing\n"])
