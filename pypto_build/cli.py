@@ -148,7 +148,8 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 @contextmanager
 def _passed_on(running: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Within it, SIGTERM and SIGHUP go to ``running``, which ends what it started; those ignored stay ignored.
+    """While the block runs, forward SIGTERM and SIGHUP to ``running``, which ends its children; ignored signals stay
+    ignored.
 
     Ctrl-C does nothing here: an exception just after the command has ended would lose its status.
     """
@@ -178,7 +179,7 @@ def _is_simulated(platform: str | None) -> bool:
 
 @terminal.escaping()
 def _open_pack(options: argparse.Namespace) -> Status | None:
-    """Unpack an archive, point ``options`` at its content, and return the status of the packed run."""
+    """Unpack an archive, set ``options`` to its content, and return the status of the packed run."""
     from pypto_build.diagnose.pack.opened import is_pack, open_pack
 
     if not options.path or options.scene or not is_pack(options.path):
@@ -196,7 +197,7 @@ def _open_pack(options: argparse.Namespace) -> Status | None:
 
 
 def _choose_sandbox(options: argparse.Namespace) -> None:
-    """Choose a sandbox for the content of an archive, if the machine has one and the user does not choose otherwise."""
+    """Select a sandbox for the content of an archive, if the machine has one and the user has not chosen."""
     if "SANDBOX" not in TARGETS[options.verb].options or options.SANDBOX:
         return
     if any(word.startswith("SANDBOX=") for word in options.assigned):
@@ -209,7 +210,7 @@ def _choose_sandbox(options: argparse.Namespace) -> None:
 
 
 def scons_words(arguments: argparse.Namespace) -> list[str]:
-    """Return the command line of SCons for the flags in ``arguments``."""
+    """Return the SCons command line for the flags in ``arguments``."""
     options = {option.name: getattr(arguments, option.name) for option in _OPTIONS}
     if arguments.old_dump:
         here = not (arguments.DEVICE or arguments.HARDWARE or sign_of_hardware())  # rules.platform_choice
@@ -268,12 +269,12 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     options.assigned = [word for word in options.assigned if word.partition("=")[0] not in what]
     _take_upstreams(options, flags)
     if wrong := [word for word in rest if not _ASSIGNMENT.match(word)]:
-        flags.error(f"{wrong[0]}: no such flag{_meant(wrong[0], flags.known_flags)}")
+        flags.error(f"{wrong[0]}: no such flag{_meant(wrong[0], flags.all_flags)}")
     return options
 
 
 def _take_upstreams(options: argparse.Namespace, flags: _Parser) -> None:
-    """Say which flags of upstream's have no effect, and turn its sanitizers into options of ours."""
+    """Report flags of upstream's without effect, and convert its sanitizer flags into options."""
     for name in options.no_effect or ():
         print(f"pypto-build: {name} has no effect: {_NO_EFFECT[name]}", file=sys.stderr)
     names = [name for name in (options.sanitizer or "none").split(",") if name != "none"]
@@ -294,11 +295,12 @@ class _BatchEntry(msgspec.Struct):
 
 
 def _batch(options: argparse.Namespace, words: Sequence[str], scons: Scons | None) -> int:
-    """Do the verb for every artifact of a manifest, those of one platform together; the first status that is not 0."""
+    """Run the verb for every artifact of a manifest, grouped by platform; return the first status that is not 0."""
     try:
         entries = decode_json(read_bytes(Path(options.batch_manifest)), list[_BatchEntry])
     except (OSError, ValueError) as error:
-        terminal.complain(f"pypto-build: {options.batch_manifest}: is not a list of {{work_dir, platform}}: {error}")
+        what = error.strerror if isinstance(error, OSError) else f"is not a list of {{work_dir, platform}}: {error}"
+        terminal.complain(f"pypto-build: {options.batch_manifest}: {what}")
         return EXIT_STATUS["usage_error"]
     index = next(index for index, word in enumerate(words) if word.startswith("--batch-manifest"))
     rest = [*words[:index], *words[index + (1 if "=" in words[index] else 2) :]]
@@ -310,7 +312,9 @@ def _batch(options: argparse.Namespace, words: Sequence[str], scons: Scons | Non
 
 
 def _levelled(words: Sequence[str]) -> list[str]:
-    """The words with the level of every flag that stands alone: what follows it is another word of the command."""
+    """Return the words with an explicit level for every flag without a value, so that the next word is not taken as
+    the level.
+    """
     bare = {flag: option.bare for option in _OPTIONS if option.bare is not None for flag in option.flags}
     bare |= dict.fromkeys(_OLD_DUMP, _OLD_LEVEL)
     following = [*words[1:], ""] if words else []
@@ -327,20 +331,20 @@ def _meant(word: str, names: Sequence[str]) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """An argument parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
         print(f"pypto-build: {message if ';' in message else f'{message}; see pypto-build --help'}", file=sys.stderr)
         raise SystemExit(EXIT_STATUS["usage_error"])
 
     @property
-    def known_flags(self) -> list[str]:
-        """All flags, under all of their names."""
+    def all_flags(self) -> list[str]:
+        """Return all flags, under all of their names."""
         return [flag for action in self._actions for flag in action.option_strings]
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Wraps paragraphs to the terminal's width, and rows of a table under where their words begin."""
+    """Wraps paragraphs to the terminal's width; continuation lines of table rows are indented to their column."""
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings:
@@ -443,7 +447,7 @@ def _verbs_text() -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text for argparse, which formats it."""
+    """Return a text escaped for argparse, which would format it."""
     return text.replace("%", "%%")
 
 

@@ -1,6 +1,4 @@
-"""Names of a package whose modules are loaded on first use, so that a tool does not wait for those that it does not
-use.
-"""
+"""Loads the modules of a package on first use of their names, so that a tool loads only modules that it uses."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 
 def attributes(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
-    """Return the ``__getattr__`` of a package whose names come from these modules of it."""
+    """Return a ``__getattr__`` for a package that loads each name from its module in ``modules``."""
     home = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> object:

@@ -1,4 +1,4 @@
-"""First step of every process of ours: it takes its standard streams, and makes Ctrl-C end the process in one line."""
+"""First step of every process: it opens missing standard streams, and makes Ctrl-C end the process in one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INTERRUPTED = 130
 
 
 def begin() -> None:
-    """Do both. Every entry point calls this before it imports anything that takes long."""
+    """Open missing standard streams and handle Ctrl-C. Every entry point calls this before slow imports."""
     take_standard_streams()
     sys.excepthook = _end
 
@@ -35,7 +35,7 @@ def take_standard_streams() -> None:
 
 
 def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Show the exception that ends this process; for Ctrl-C, wherever it comes, it is one line."""
+    """Print the exception that ends this process; Ctrl-C is printed as one line."""
     if not issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return

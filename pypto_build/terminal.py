@@ -68,7 +68,7 @@ Write = Callable[[str, bool], None]
 def takes_colours(stream: IO[str], environment: Mapping[str, str] = os.environ) -> bool:
     """Return True if ``stream`` is shown in colours.
 
-    NO_COLOR forbids them and CLICOLOR_FORCE demands them; otherwise a terminal that has colours gets them.
+    NO_COLOR disables them and CLICOLOR_FORCE enables them; otherwise a terminal that supports colours gets them.
     """
     if environment.get("NO_COLOR"):
         return False
@@ -91,12 +91,12 @@ def _written_out(match: re.Match[str]) -> str:
 
 
 def marked(line: str) -> str:
-    """Return a line that an artifact's code printed, in the form in which it is shown."""
+    """Return a line that an artifact's code printed, with a mark if it resembles a line of this package."""
     return f"{MARK}{escaped(line)}"
 
 
 def plain(text: str) -> str:
-    """``text`` without colours."""
+    """Return ``text`` without colours."""
     return re.sub(_CODES, "", text) if "\x1b" in text else text
 
 
@@ -115,9 +115,9 @@ def paint(line: str) -> str:
 
 
 class _Painted:
-    """A stream that foreign code writes to.
+    """A stream for output of foreign code.
 
-    It removes the line of progress first, escapes what a terminal would obey, and colours SCons's own lines.
+    It removes the progress line first, escapes control characters, and colours SCons's own lines.
     """
 
     def __init__(self, stream: IO[str], coloured: bool) -> None:
@@ -135,8 +135,8 @@ class _Painted:
 
 
 def share_streams() -> None:
-    """Show foreign output of this process as ours: names in it escaped, SCons's lines in colours, and with the line of
-    progress removed first.
+    """Show foreign output of this process like our own: with control characters escaped, SCons's lines in colours,
+    and the progress line removed first.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -152,7 +152,7 @@ def _is_terminal(stream: IO[str]) -> bool:
 
 
 class _Shown:
-    """State of this process's output: its destination, whether details are shown, and the line of progress."""
+    """State of this process's output: its destination, whether details are shown, and the progress line."""
 
     def __init__(self) -> None:
         self.verbose = False
@@ -231,13 +231,13 @@ def _painted(line: str) -> str:
 
 
 def _draw(text: str) -> None:
-    """Write past Python's buffers: a child that is forked meanwhile must not find them locked."""
+    """Write without Python's buffers, because a child that is forked meanwhile must not find them locked."""
     with suppress(OSError):
         os.write(2, text.encode())
 
 
 def fitting(text: str, before: int, least: int = 24) -> str:
-    """Return ``text`` cut to the terminal's room after ``before`` columns; uncut if there is no terminal."""
+    """Return ``text`` cut to the terminal's width after ``before`` columns; uncut if there is no terminal."""
     if not _is_terminal(sys.stdout) or _SHOWN.write is not None:
         return text
     room = max(_columns() - before, least)
@@ -252,7 +252,7 @@ def _columns() -> int:
 
 
 def redirect(write: Write | None) -> None:
-    """Send all text to ``write`` from now on, without our colours; None sends it to this process's own output."""
+    """Send all text to ``write`` from now on, without colours; None restores this process's own output."""
     _SHOWN.write = write
 
 
@@ -273,7 +273,7 @@ def say(*lines: str) -> None:
 
 
 def detail(*lines: str) -> None:
-    """Print lines of output that only a user who asked for details sees."""
+    """Print lines of output, in one piece, if details are shown."""
     if _SHOWN.verbose:
         say(*lines)
 
@@ -284,7 +284,9 @@ def complain(line: str) -> None:
 
 
 def pass_on(text: str, error: bool = True, ours: bool = False) -> None:
-    """Print a command's output. A command of ``ours`` gets its colours; foreign lines that resemble ours are marked."""
+    """Print a command's output. Output of a command of ``ours`` gets our colours; foreign lines that resemble ours
+    are marked.
+    """
     if text:
         text = escaped(text, colours=True)
         text = text if ours else _LIKE_OURS.sub(MARK, text)
@@ -292,7 +294,7 @@ def pass_on(text: str, error: bool = True, ours: bool = False) -> None:
 
 
 class _Escaped:
-    """A stream whose text is shown escaped."""
+    """A stream that escapes control characters in its text."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -311,7 +313,7 @@ class _Escaped:
 
 @contextmanager
 def escaping() -> Iterator[None]:
-    """Escape all that is printed while the block runs."""
+    """Escape control characters in all printed text while the block runs."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _Escaped(sys.stdout), _Escaped(sys.stderr)
     try:
@@ -321,14 +323,14 @@ def escaping() -> Iterator[None]:
 
 
 def step_aside() -> None:
-    """Remove the line of progress before other code writes to the terminal."""
+    """Remove the progress line before other code writes to the terminal."""
     with _SHOWN.lock:
         _SHOWN.erase()
     sys.stdout.flush()
 
 
 def colours_of_commands() -> bool:
-    """Return True if commands whose error output is passed on may colour it."""
+    """Return True if commands whose error output is shown may colour it."""
     return _SHOWN.write is None and takes_colours(sys.stderr)
 
 

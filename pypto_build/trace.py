@@ -22,10 +22,9 @@ _BEYOND = 1 << 22
 
 
 class _Own:
-    """The number of this process in the trace, and the file, if they differ from the system's number and the
-    environment.
+    """This process's number in the trace, and the trace file, if they differ from its process id and the environment.
 
-    The number is 0 if it is the system's.
+    The number 0 stands for the process id.
     """
 
     number = 0
@@ -33,21 +32,21 @@ class _Own:
 
 
 def be_child(parent: int, count: int) -> None:
-    """Take the number of the ``count``-th child of ``parent`` in the trace.
+    """Use the number of the ``count``-th child of ``parent`` in the trace.
 
-    In a namespace of its own, a process has a number that another process has outside.
+    In its own PID namespace, a process may have the same id as a process outside.
     """
     _Own.number, _Own.path = parent + count * _BEYOND, os.environ.get(VARIABLE, "")
 
 
 def span(name: str, category: str = "work") -> AbstractContextManager[None]:
-    """Record the time that the block takes, under a name for people."""
+    """Record the time that the block takes, under a name for users."""
     path = _Own.path or os.environ.get(VARIABLE)
     return _written(path, name, category) if path else _NOTHING
 
 
 def note_start(name: str) -> None:
-    """Record the time from the start of this process until now, which the interpreter and imports took."""
+    """Record the time from the start of this process until now, spent on the interpreter and imports."""
     if path := os.environ.get(VARIABLE):
         now = time.monotonic_ns()
         _write(path, name, "start", _process_start_ns(now), now)

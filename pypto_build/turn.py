@@ -1,7 +1,7 @@
-"""Processes that are started before their turn: they load what they need, and read no input before it.
+"""Processes that are started before they are needed: they load modules, but read no input, until their turn.
 
-The environment has the descriptor of a pipe. If the pipe closes without a byte, the process is not needed any more.
-Ctrl-C is blocked until its turn comes: before, the process that started it handles Ctrl-C.
+The environment has the descriptor of a pipe. If the pipe closes without a byte, the process is not needed. Ctrl-C is
+blocked until its turn comes: before, the process that started it handles Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ VARIABLE = "PYPTO_BUILD_TURN"
 
 
 def waiting_environment(descriptor: int) -> dict[str, str]:
-    """Return the environment variable that makes a process wait."""
+    """Return the environment variable that makes a process wait for its turn."""
     return {VARIABLE: str(descriptor)}
 
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Block Ctrl-C, before their turn, for processes that are started in the block."""
+    """Block Ctrl-C for processes that are started in the block, until their turn."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -36,9 +36,7 @@ def has_to_wait() -> bool:
 
 
 def await_turn() -> bool:
-    """Wait for the turn of this process, if it was started before it. Return False if the process is not needed any
-    more.
-    """
+    """Wait for the turn of this process, if it was started before it. Return False if the process is not needed."""
     if not has_to_wait():
         return True
     descriptor, answer = int(os.environ.pop(VARIABLE)), b""

@@ -1,8 +1,8 @@
 """`scons` and `pypto-build` in forks of one process that has loaded them, which most runs of a test would do first.
 
 A run is what a job of the farm or of the resident process is: a fork with the environment, directory and streams of
-whoever asked. What is about how processes start, and what they leave, starts real ones. Tools that the product itself
-forks from a process that has loaded PyTorch are forked from one such process of the session.
+whoever asked. What is about how processes start, and what they leave, starts real ones. Replays, and tools that need
+PyTorch, are forked from one process of the session that has loaded them, as the product does for many tests at once.
 """
 
 from __future__ import annotations
@@ -212,6 +212,7 @@ class _Loaded:
 
         ForkedTools._start = start_or_share  # type: ignore[assignment,method-assign]
         _fork_goldens()
+        _fork_replays()
 
 
 def _fork_goldens() -> None:
@@ -239,6 +240,47 @@ def _fork_goldens() -> None:
             object.__setattr__(step, "forks", tools)
 
     Step.__init__ = forked  # type: ignore[method-assign,assignment]
+
+
+def _fork_replays() -> None:
+    """Have replays and signatures forked, though a command of a user starts processes for one of a kind."""
+    from pypto_build.proof.witness import VARIABLE
+    from pypto_build.rules.machinery import prefork
+    from pypto_build.rules.machinery.workspace import Workspace
+    from pypto_build.rules.scenes import _FOR_MANY
+    from pypto_build.toolchain.forked import ForkedTools
+    from pypto_build.toolchain.python import own_tool
+
+    tools, of_workspace = ForkedTools(_FOR_MANY, VARIABLE), Workspace.__init__
+    start, forkable = prefork.start_waiting, [own_tool(module) for module in _FOR_MANY]
+
+    def run(command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+        status, text = tools.run(command, environment)
+        sys.stdout.flush()
+        os.write(1, text.encode())
+        return status, ""
+
+    class Waits:
+        """A process that is forked when its turn comes."""
+
+        def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+            self.since = tools.since(environment)
+            self._command, self._environment = command, environment
+
+        def go(self) -> tuple[int, str]:
+            return run(self._command, self._environment)
+
+        def cancel(self) -> None:
+            pass
+
+    def with_forks(workspace: Workspace, *args: Any, **fields: Any) -> None:
+        of_workspace(workspace, *args, **fields)
+        workspace.forks = tools
+
+    Workspace.__init__ = with_forks  # type: ignore[method-assign,assignment]
+    prefork.start_waiting = lambda command, environment: (
+        Waits(command, environment) if command[:3] in forkable else start(command, environment)
+    )
 
 
 def _reap() -> None:

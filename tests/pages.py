@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests import forked
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 #: Pages whose commands run: all that users follow step by step.
@@ -24,6 +26,8 @@ PAGES = tuple(sorted(path for part in ("learn", "do") for path in (DOCS / part).
 
 _PART = re.compile(r"^```console\n(?P<shown>.*?)^```$|^<!-- before: (?P<hidden>.*?) -->$", re.MULTILINE | re.DOTALL)
 _NOT_RUN = re.compile(r"(?:^<!-- not run: (?P<reason>[^\n]*) -->\n)?^```sh\n", re.MULTILINE)
+_MODULES = {"scons": "SCons", "pypto-build": "pypto_build.cli"}
+_SHELL = re.compile(r"""[^\w\s=:./,+@-]""")
 _TIME = re.compile(r"\d+\.\d+ ?s\b")
 
 
@@ -66,6 +70,7 @@ def workspace(root: Path, store: Path) -> dict[str, str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     plain = {
         "PATH": path,
+        "PYTHONPATH": str(ROOT),
         "SCONSFLAGS": "-Q",
         "COLUMNS": "100",
         "PYPTO_BUILD_SERVER": "0",
@@ -75,7 +80,10 @@ def workspace(root: Path, store: Path) -> dict[str, str]:
 
 
 def output_of(command: str, root: Path, environment: dict[str, str]) -> str:
-    """Run a command in ``root`` and return what it prints."""
+    """Run a command in ``root`` and return what it prints. Ours are forked where they need no shell."""
+    program, *rest = command.split()
+    if program in _MODULES and not _SHELL.search(command):
+        return forked.run(_MODULES[program], rest, root, environment).stdout
     words = ["bash", "-c", command]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     return subprocess.run(words, cwd=root, env=environment, text=True, check=False, **streams).stdout  # type: ignore[call-overload,no-any-return]

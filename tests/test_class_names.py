@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 
-import pytest
-
+from tests.rows import every
 from tests.test_imports import MODULES, allowed, syntax
 
 
-@pytest.mark.parametrize("room", sorted(allowed()))
+@every("room", sorted(allowed()))
 def test_no_class_has_a_namesake_in_its_room(room: str) -> None:
     homes: dict[str, list[str]] = defaultdict(list)
     for module, path in MODULES.items():

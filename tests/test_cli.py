@@ -12,10 +12,11 @@ import pytest
 
 from pypto_build import cli
 from pypto_build.rules.targets import TARGETS
+from tests.rows import every
 from tests.rules.project import Project
 
 
-@pytest.mark.parametrize(
+@every(
     "flags, words",
     [
         ([], []),

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import every
+
 PACKAGE = Path(__file__).resolve().parents[1] / "pypto_build"
 ARCHITECTURE = PACKAGE.parent / "docs" / "architecture.md"
 
@@ -88,7 +90,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
         pytest.fail(" -> ".join(reversed(error.args[1])))
 
 
-@pytest.mark.parametrize("room", sorted(allowed()))
+@every("room", sorted(allowed()))
 def test_no_circle_inside_a_room(room: str) -> None:
     """Imports for type checkers alone and those inside functions count: what two modules need of each other belongs
     below both, or in a protocol."""

@@ -13,6 +13,7 @@ from pypto_build import cli
 from pypto_build.rules.options import parse_options
 from pypto_build.rules.targets import TARGETS, check_taken
 from tests.pages import DOCS, PAGES, ROOT, difference, not_run, run
+from tests.rows import every
 
 _WORDS = runpy.run_path(str(DOCS / "dev" / "words.py"))
 _FOR_USERS = [*_WORDS["pages"](), ROOT / "README.md"]
@@ -49,7 +50,7 @@ def test_commands_print_what_the_page_shows(page: Path, store: Path, tmp_path: P
         assert not message, f"$ {command.text}\n{output}\n{message}"
 
 
-@pytest.mark.parametrize("page", _FOR_USERS, ids=_name)
+@every("page", _FOR_USERS)
 def test_what_is_not_run_has_its_reason(page: Path) -> None:
     if page.name != "README.md":
         assert set(not_run(page.read_text(encoding="utf-8"))) <= _REASONS
@@ -75,12 +76,12 @@ def test_commands_in_the_text_exist(page: Path, tmp_path: Path, monkeypatch: pyt
             assert words[0] in {*cli._TOOLS, "shutdown"}, f"{command}: no such verb"
 
 
-@pytest.mark.parametrize("page", _FOR_USERS, ids=_name)
+@every("page", _FOR_USERS)
 def test_pages_tell_of_the_tool_as_it_is(page: Path) -> None:
     assert not _PAST.findall(page.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("page", _FOR_USERS, ids=_name)
+@every("page", _FOR_USERS)
 def test_pages_are_easy_to_read(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert _WORDS["ease"](text) >= _WORDS["LEAST_EASE"]

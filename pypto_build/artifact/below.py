@@ -17,7 +17,9 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextmanager
 def directory_below(top: Path, name: str | PurePosixPath) -> Iterator[int]:
-    """The descriptor of the directory ``name`` in ``top``, which is made with all on the way. Raises ``OSError``."""
+    """Yield the descriptor of the directory ``name`` in ``top``; create missing directories on the path. Raises
+    ``OSError``.
+    """
     top.mkdir(parents=True, exist_ok=True)
     current = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -86,6 +88,8 @@ def _forbid_execution(directory: int, name: str) -> None:
 
 
 def remove_below(top: Path, name: str) -> None:
-    """Remove the file or link ``name`` in ``top``, if there is one; its directory is there then. Raises ``OSError``."""
+    """Remove the file or link ``name`` in ``top`` if it exists. Raises ``OSError``, also if its directory is
+    missing.
+    """
     with directory_below(top, PurePosixPath(name).parent) as directory, suppress(OSError):
         os.unlink(os.path.basename(name), dir_fd=directory)

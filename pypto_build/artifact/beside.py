@@ -16,7 +16,9 @@ from types import ModuleType
 
 @contextmanager
 def modules_beside(script: Path) -> Iterator[None]:
-    """In the block, modules and packages in the directory of ``script`` are found as if it were first in sys.path."""
+    """While the block runs, import modules and packages in the directory of ``script`` as if it were first in
+    sys.path.
+    """
     directory = script.resolve().parent
     first, last = _Finder(directory), _Namespaces(directory)
     sys.meta_path.insert(sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0, first)
@@ -37,7 +39,7 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return what Python asks for a module at the top; others are found in their packages."""
+        """Return the spec of a top-level module in the directory; None for a module inside a package."""
         if path is not None:
             return None
         package = self._directory / name
@@ -56,7 +58,7 @@ class _Namespaces:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a namespace package that no other finder knows."""
+        """Return the spec of a namespace package that no other finder can import."""
         if path is not None or not (self._directory / name).is_dir():
             return None
         spec = ModuleSpec(name, None, is_package=True)

@@ -17,9 +17,10 @@ _DATA_FILE = re.compile(r"data/(in|out)/[^/\0]+\.pt\Z")
 
 
 class CompiledFiles(msgspec.Struct, frozen=True):
-    """The document; ``files`` are paths in the artifact, ``digests`` has the digest of each but of this document.
+    """The document.
 
-    ``program`` and ``sources`` are the Python files, spelled as the compiler was given them.
+    ``files`` are paths in the artifact; ``digests`` has the digest of each file except this document. ``program`` and
+    ``sources`` are the Python files, spelled as the compiler was given them.
     """
 
     schema: int
@@ -46,7 +47,7 @@ class ComputedData(msgspec.Struct, frozen=True):
 
     @property
     def written(self) -> dict[str, str]:
-        """The files that the tool wrote; the other inputs are the user's."""
+        """Return the files that the tool wrote, with digests; the other inputs are the user's."""
         return self.files if self.made is None else self.made
 
 
@@ -56,9 +57,9 @@ def encode_compiled_files(document: CompiledFiles) -> bytes:
 
 
 def read_compiled_files(path: Path) -> CompiledFiles | None:
-    """Return the document at ``path``; None where there is none that can be read.
+    """Return the document at ``path``; None if it is missing or unreadable.
 
-    Paths that lead out of the artifact are left out: files of these names are read, replaced and removed.
+    Paths that lead out of the artifact are dropped, because files of these names are read, replaced and removed.
     """
     try:
         document = decode_json(read_bytes(path), CompiledFiles)
@@ -69,7 +70,7 @@ def read_compiled_files(path: Path) -> CompiledFiles | None:
 
 
 def read_computed_data(root: Path) -> ComputedData:
-    """Return the document about the data in ``root``; one that names no file where there is none that can be read."""
+    """Return the document about the data in ``root``; an empty document if it is missing or unreadable."""
     try:
         document = decode_json(read_bytes(root / GOLDEN_RECORD), ComputedData)
     except (OSError, msgspec.MsgspecError):
@@ -80,12 +81,14 @@ def read_computed_data(root: Path) -> ComputedData:
 
 
 def digest_of(path: Path) -> str:
-    """Return the digest by which the documents know a file, of any size."""
+    """Return the digest that the documents record for a file of any size."""
     return hashlib.sha256(read_bytes(path, 1 << 40)).hexdigest()
 
 
 def generated_files(artifact: Path) -> tuple[list[Path], list[Path]]:
-    """The files that compiler and references wrote in ``artifact``: unchanged ones, documents last; and edited ones."""
+    """Return the files in ``artifact`` that compiler and references wrote: first the unchanged files, documents
+    last; then the edited files.
+    """
     document = read_compiled_files(artifact / COMPILED_FILES_NAME)
     if document is None:
         return [], []
@@ -104,7 +107,7 @@ def generated_files(artifact: Path) -> tuple[list[Path], list[Path]]:
 
 
 def are_as_recorded(root: Path, digests: Mapping[str, str]) -> bool:
-    """Return whether the files are there, each with its digest."""
+    """Return whether every file exists and has its recorded digest."""
     try:
         return all((root / name).is_file() and digest_of(root / name) == digest for name, digest in digests.items())
     except OSError:
@@ -112,7 +115,7 @@ def are_as_recorded(root: Path, digests: Mapping[str, str]) -> bool:
 
 
 def program_of(artifact: Path) -> Path | None:
-    """Return the program that an artifact names as its own, if it is still there."""
+    """Return the Python program that an artifact was compiled from, if that file still exists."""
     document = read_compiled_files(artifact / COMPILED_FILES_NAME)
     if document is None:
         return None

@@ -21,7 +21,9 @@ from .records import DEFAULT_ENTRY, ArgDirection, Artifact, Signature
 
 
 class Argument(msgspec.Struct, frozen=True):
-    """One argument of the entry as its code uses it; ``name`` is empty, ``dtype`` ``None``, where it does not tell."""
+    """One argument of the entry as the code uses it; ``name`` is empty and ``dtype`` is None if the code does not
+    tell.
+    """
 
     index: int
     name: str
@@ -30,7 +32,7 @@ class Argument(msgspec.Struct, frozen=True):
 
 
 class Derived(msgspec.Struct, frozen=True):
-    """Facts from an orchestration's code: kernel signatures by func_id, its arguments, and remarks for people.
+    """Facts from an orchestration's code: kernel signatures by func_id, entry arguments, and notes for users.
 
     ``order`` has the kinds of an argument array that holds both: ``t`` and ``s``, ``-`` for an unread slot.
     ``untracked`` has, by func_id, the positions in a kernel's signature of tensors without a direction.
@@ -68,7 +70,7 @@ def derive(artifact: Artifact) -> Derived:
 
 
 def submissions(source: Path, function_name: str = DEFAULT_ENTRY) -> tuple[Submission, ...]:
-    """Return the submit calls of an orchestration in the order of its text, whether or not there is a manifest.
+    """Return the submit calls of an orchestration in the order of its text; no manifest is needed.
 
     Raises a usage error naming the file if the entry is missing.
     """
@@ -101,24 +103,24 @@ def _walk(source: Path, function_name: str) -> Findings:
         raise ArtifactError(
             source,
             "cannot be parsed within the time limit",
-            ("if the file is not an orchestration, correct the manifest; else compile again"),
+            "if the file is not an orchestration, correct the manifest; else compile again",
         ) from None
     except (NestedTooDeeply, RecursionError) as error:
         position = f"{source}:{error.line}" if isinstance(error, NestedTooDeeply) else source
         raise ArtifactError(
-            position, "is nested too deeply to be parsed", ("compile again, or split the nested code")
+            position, "is nested too deeply to be parsed", "compile again, or split the nested code"
         ) from None
     if not is_defined:
         hint = "correct ORCHESTRATION.function_name or ORCHESTRATION.source in the manifest"
         raise ArtifactError(source, f"does not define the function '{function_name}'", hint)
-    if walker.found.fault:
-        line, message = walker.found.fault
+    if walker.findings.fault:
+        line, message = walker.findings.fault
         raise ArtifactError(
             f"{source}:{line}",
             message,
-            (f"use an index below {MOST_SLOTS}: an orchestration takes at most that many arguments"),
+            f"use an index below {MOST_SLOTS}: an orchestration takes at most that many arguments",
         )
-    return walker.found
+    return walker.findings
 
 
 def _signatures(artifact: Artifact, findings: Findings) -> dict[int, Signature]:
@@ -144,7 +146,7 @@ def _signatures(artifact: Artifact, findings: Findings) -> dict[int, Signature]:
 
 
 def _notes(artifact: Artifact, findings: Findings, signatures: dict[int, Signature]) -> tuple[str, ...]:
-    """Return remarks on what looks wrong without being an error, one line each."""
+    """Return notes on suspicious code that is not an error, one line each."""
     source = artifact.orchestration.source
     notes: list[str] = []
     for kernel in artifact.kernels:

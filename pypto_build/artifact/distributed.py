@@ -76,16 +76,16 @@ class Distributed(msgspec.Struct, frozen=True):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All that decides how the program behaves, besides its chip programs."""
+        """Return all files that decide how the program behaves, without those of its chip programs."""
         return (self.driver, self.root / META_NAME, *self.sub_workers.values())
 
     def as_artifact(self) -> Artifact:
-        """Return it as an artifact with directory and name, without kernels."""
+        """Return the program as an artifact with directory and name, without kernels."""
         return Artifact(self.root, self.name, (), Orchestration(self.driver, "host_orch", "host_orch"), {})
 
     @property
     def ranks(self) -> int:
-        """Return the number of chips it was compiled for."""
+        """Return the number of chips that the program was compiled for."""
         return len(self.config.device_ids) or 1
 
 
@@ -94,10 +94,10 @@ def load_distributed(path: str | Path) -> Distributed:
     root = artifact_root(path)
     if not is_distributed(root):
         raise ArtifactError(
-            root, (f"is not a distributed artifact: it has no {DRIVER}"), "name a directory with this file"
+            root, f"is not a distributed artifact: it has no {DRIVER}", "name a directory with this file"
         )
     document = _document(root / META_NAME)
-    chips = {child.name: _place_of(child) for child in find_children(root)}
+    chips = {child.name: _chip_directory(child) for child in find_children(root)}
     workers = {file.stem: file for file in sorted((root / SUB_WORKERS).glob("*.py"))}
     wrong = next((name for name in (*chips, *workers) if not FILE_NAME.match(name)), None)
     if wrong is not None:
@@ -114,13 +114,13 @@ def load_distributed(path: str | Path) -> Distributed:
     )
 
 
-def _place_of(chip: Path) -> Path:
+def _chip_directory(chip: Path) -> Path:
     """Return the directory of a chip program; several artifacts may link to one."""
     return Path(os.path.normpath(chip.parent / os.readlink(chip))) if chip.is_symlink() else chip
 
 
 def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
-    """Return the devices of `DEVICES=0,2` or `DEVICES=0-3`, one for each rank; none for an empty text.
+    """Return the devices of `DEVICES=0,2` or `DEVICES=0-3`, one for each rank; empty for an empty text.
 
     Raises a usage error for a text without devices, a repeated device, or a number of devices other than `world` (0:
     any).
@@ -131,7 +131,7 @@ def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
         match = _DEVICES.match(word)
         if match is None:
             raise ArtifactError(
-                option, (f"{word!r} is not a device number or a range of device numbers"), "write 0,1 or 0-3"
+                option, f"{word!r} is not a device number or a range of device numbers", "write 0,1 or 0-3"
             )
         first, last = int(match[1]), int(match[2] or match[1])
         if last - first >= MOST_RANKS:
@@ -146,41 +146,41 @@ def read_devices(text: str, world: int = 0) -> tuple[int, ...]:
         raise ArtifactError(option, f"names too many devices: at most {MOST_RANKS} ranks are supported", "name fewer")
     if devices and world not in (0, len(devices)):
         raise ArtifactError(
-            option, (f"names {len(devices)} devices, but WORLD= asks for {world} ranks"), "leave WORLD= out"
+            option, f"names {len(devices)} devices, but WORLD= asks for {world} ranks", "leave WORLD= out"
         )
     return tuple(devices)
 
 
 def devices_of(artifact: Distributed, chosen: Sequence[int], world: int) -> tuple[int, ...]:
-    """Return the devices of the ranks: those `chosen`, else `world` devices.
+    """Return the devices of the ranks.
 
-    0 stands for the number that the artifact was compiled for.
-
-    Raises a usage error for more ranks than a domain has room for.
+    They are ``chosen``, else those in the artifact; if their number differs from `world`, they are 0 to `world` - 1. A
+    `world` of 0 means the number of chosen devices, else the number that the artifact was compiled for. Raises a usage
+    error for more ranks than a domain has room for.
     """
     named = tuple(chosen) or artifact.config.device_ids
     count = world or len(chosen) or artifact.ranks
     if count > MOST_RANKS:
         raise ArtifactError(
-            f"WORLD={count}", (f"is too large: at most {MOST_RANKS} ranks are supported"), "use a smaller number"
+            f"WORLD={count}", f"is too large: at most {MOST_RANKS} ranks are supported", "use a smaller number"
         )
     return named if len(named) == count else tuple(range(count))
 
 
 def scene_test_of(sub_worker: Path) -> Path | None:
-    """Return the scene test whose host callable this file of ``sub_workers/`` is; None for any other file."""
+    """Return the scene test that a file of ``sub_workers/`` takes its host callable from; None for any other file."""
     match = _TEST.search(read_source(sub_worker))
     return Path(os.path.normpath(sub_worker.parent / ast.literal_eval(match[1]))) if match else None
 
 
 def require_callables(artifact: Distributed) -> None:
-    """Raise a usage error for a host callable that the program leaves to its caller."""
+    """Raise a usage error for a host callable that the program expects its caller to provide."""
     missing = [name for name in artifact.required if name not in artifact.sub_workers]
     if missing:
         path = artifact.root / SUB_WORKERS / f"{missing[0]}.py"
         raise ArtifactError(
             path,
-            (f"is missing: the program expects its caller to define '{missing[0]}'"),
+            f"is missing: the program expects its caller to define '{missing[0]}'",
             "define the function in this file",
         )
 
@@ -192,7 +192,7 @@ def read_chips(words: Sequence[str]) -> dict[str, Path]:
         name, separator, directory = word.partition("=")
         if not separator:
             raise ArtifactError(
-                f"--chip {word}", "is not NAME=DIR", ("give a name and the build directory of the chip program")
+                f"--chip {word}", "is not NAME=DIR", "give a name and the build directory of the chip program"
             )
         chips[name] = Path(directory)
     return chips
@@ -249,14 +249,14 @@ def _required(path: Path) -> tuple[str, ...]:
 
 
 def check_driver(path: Path) -> None:
-    """Raise a usage error for a driver that is not valid Python; it is not executed."""
+    """Raise a usage error for a driver that is not valid Python; the driver is not executed."""
     try:
         compile(read_source(path), str(path), "exec")
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
         message = error.msg if isinstance(error, SyntaxError) else str(error)
         raise ArtifactError(
-            f"{path}{line}", f"is not valid Python: {message}", ("correct the file, or compile again")
+            f"{path}{line}", f"is not valid Python: {message}", "correct the file, or compile again"
         ) from None
 
 

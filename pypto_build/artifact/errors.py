@@ -1,4 +1,4 @@
-"""The one exception of this package: the error in an artifact, its position, and the way out."""
+"""The one exception of this package: the error in an artifact, its position, and the remedy."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Literal
 
 
 def require_torch(user: str) -> None:
-    """Raise a usage error that says how to install PyTorch, which ``user`` needs, where it is not installed."""
+    """Raise a usage error with installation instructions if PyTorch, which ``user`` needs, is not installed."""
     if find_spec("torch") is None:
         raise ArtifactError(user, "needs PyTorch, which is not installed", "pip install 'pypto-build[reference]'")
 
 
 def require_textual(user: str) -> None:
-    """Raise a usage error that says how to install textual, which ``user`` needs, where it is not installed."""
+    """Raise a usage error with installation instructions if textual, which ``user`` needs, is not installed."""
     if find_spec("textual") is None:
         way_out = "pip install 'pypto-build[step]', or give commands with SCRIPT="
         raise ArtifactError(user, "needs textual, which is not installed", way_out)
@@ -47,7 +47,7 @@ class ArtifactError(Exception):
 
     @property
     def exit_status(self) -> int:
-        """Exit status of a command line that ends with this error."""
+        """Return the exit status of a command that ends with this error."""
         return EXIT_STATUS[self.kind]
 
 

@@ -9,6 +9,7 @@ import errno
 import hashlib
 import mmap
 import os
+import re
 import stat
 import threading
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from .errors import ArtifactError
 def replace_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a binary file that replaces ``path`` when the block ends without an exception.
 
-    An ``OSError`` names ``path``, not the temporary file, also where the system names no file (a full disk).
+    An ``OSError`` names ``path``, not the temporary file, even if the system names no file (a full disk).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp"  # `/` and `.` have no name
@@ -47,6 +48,19 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Write ``data`` to ``path`` atomically."""
     with replace_file(path) as file:
         file.write(data)
+
+
+# Names of such files, with the number of the process that writes them.
+_TEMPORARY = re.compile(r"\..+\.(\d+)(?:\.[0-9a-f]{8})?\.tmp\Z")
+
+
+def remove_temporary(root: Path) -> None:
+    """Remove the temporary files below `root` of processes that were killed before they renamed them."""
+    for path in root.rglob(".*.tmp"):
+        writer = _TEMPORARY.match(path.name)
+        if writer and not os.path.exists(f"/proc/{writer[1]}"):
+            with suppress(OSError):
+                path.unlink()
 
 
 # Digests of files that may be larger than memory.
@@ -79,7 +93,7 @@ Document = TypeVar("Document")
 
 
 def from_here(path: str | Path) -> str:
-    """Return a path as people name it: below the working directory, from there."""
+    """Return a path for messages: relative to the working directory if the path lies below it."""
     path, here = Path(path), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
@@ -104,7 +118,9 @@ def open_file(path: str | Path) -> BinaryIO:
 
 
 def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
-    """The content of the regular file at ``path``. Raises ``OSError``, also if it has more than ``largest`` bytes."""
+    """Return the content of the regular file at ``path``. Raises ``OSError``, also for a file of more than
+    ``largest`` bytes.
+    """
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > largest:
@@ -121,7 +137,7 @@ def check_size(path: str | Path, size: int, largest: int = LARGEST) -> None:
 
 
 def map_file(path: str | Path) -> bytes | mmap.mmap:
-    """Return the content of the regular file at ``path``, read when it is looked at. Raises ``OSError``."""
+    """Return the content of the regular file at ``path``, mapped into memory and read on access. Raises ``OSError``."""
     with open_file(path) as file:
         if os.fstat(file.fileno()).st_size == 0:
             return b""
@@ -160,10 +176,10 @@ def read_record(
     schema: int | None = None,
     largest: int = LARGEST,
 ) -> Document:
-    """Return the document at ``path``, which has to have this ``schema``, if it is given.
+    """Return the document at ``path``; if ``schema`` is given, the document must have it.
 
-    Raises a usage error: ``wrong`` is its message and ``way_out`` its hint for a file of another kind, ``unread`` the
-    hint for a file that cannot be read.
+    Raises a usage error. For a file of another kind, ``wrong`` is its message and ``way_out`` its hint; for an
+    unreadable file, ``unread`` is the hint.
     """
     try:
         document = decode_json(read_bytes(path, largest), kind)
@@ -177,7 +193,7 @@ def read_record(
 
 
 def read_payload(path: Path, way_out: str, largest: int = LARGEST) -> bytes:
-    """Return the content of a file beside a document. Raises a usage error, with ``way_out`` as its hint."""
+    """Return the content of a file that belongs to a document. Raises a usage error, with ``way_out`` as its hint."""
     try:
         return read_bytes(path, largest)
     except OSError as error:

@@ -30,7 +30,7 @@ _MOST_LINES = 20_000
 
 
 class _Sight(msgspec.Struct, frozen=True):
-    """Texts and digests, by path within the artifact."""
+    """Texts and digests of files, by path within the artifact."""
 
     texts: dict[str, str]
     data: dict[str, str]
@@ -38,7 +38,7 @@ class _Sight(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Change:
-    """A line that has become another: `old` or `new` is empty where one was added or removed. Of data, `line` is 0."""
+    """A changed line: `old` or `new` is empty for an added or removed line. For data, `line` is 0."""
 
     path: str
     line: int
@@ -47,7 +47,7 @@ class Change:
 
     @property
     def words(self) -> str:
-        """``kernels/aiv/k.cpp:12: old  ->  new``."""
+        """Return the change as ``kernels/aiv/k.cpp:12: old -> new``."""
         if not self.line:
             return f"{self.path} holds something else"
         return f"{self.path}:{self.line}: {self.old or '(nothing)'}  ->  {self.new or '(nothing)'}"
@@ -72,7 +72,9 @@ def remember(output: Path, artifact: Artifact) -> None:
 
 
 def changes(output: Path, artifact: Artifact) -> list[Change]:
-    """Return the edits since: orchestration first, then modules, kernels, data; empty without a record."""
+    """Return the edits since the first build: orchestration first, then modules, kernels, data; empty without a
+    record.
+    """
     sight = _read(output / FIRST_SIGHT)
     if sight is None:
         return []
@@ -95,7 +97,7 @@ def first_text(output: Path, name: str) -> str | None:
 
 
 def between(path: str, before: list[str], after: list[str]) -> Iterator[Change]:
-    """Yield the lines of a text that differ, each change by its first one."""
+    """Yield a change for each run of differing lines, at the first line of the run."""
     if before == after or max(len(before), len(after)) > _MOST_LINES:
         return
     for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -105,7 +107,7 @@ def between(path: str, before: list[str], after: list[str]) -> Iterator[Change]:
 
 
 def sources_of(artifact: Artifact) -> list[Path]:
-    """Return the orchestration, the modules, the kernels: those that lie in the artifact."""
+    """Return the orchestration, modules and kernels that lie in the artifact."""
     modules = sorted((artifact.root / "ptoas").glob("*.pto"))
     kernels = [kernel.source for kernel in artifact.kernels]
     own = [artifact.orchestration.source, *modules, *kernels]

@@ -1,4 +1,4 @@
-"""Instructions in the shared objects of kernels: what a checked run recorded of them, and their source positions."""
+"""Instructions in the shared objects of kernels: operands recorded by a checked run, and source positions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from pypto_build.artifact.outputs import actual_place
+from pypto_build.artifact.outputs import local_source
 
 
 class AccessSite(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class AccessSite(msgspec.Struct, frozen=True):
 
 
 class Executed(msgspec.Struct, frozen=True, array_like=True):
-    """Different operands with which the instruction of a site was executed: eight numbers for each tile."""
+    """The distinct operands that an instruction was executed with: eight numbers for each tile."""
 
     site: Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
     numbers: Annotated[list[int], msgspec.Meta(max_length=64)]
@@ -42,7 +42,7 @@ _NAME = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<|\(|$)")
 
 @dataclass(frozen=True)
 class InstructionPosition:
-    """An instruction at a line of a file. The path is empty without debug information."""
+    """The source position of an instruction. The path is empty without debug information."""
 
     instruction: str
     path: str = ""
@@ -82,13 +82,15 @@ def _position(site: AccessSite, lines: list[str], root: Path) -> InstructionPosi
             name = _instruction_name(function)
             instruction = name or instruction
         elif path and path != "??" and line.isdigit():
-            path = actual_place(path, site.file)
+            path = local_source(path, site.file)
             return InstructionPosition(instruction, relative(Path(path), root), int(line))
     return InstructionPosition(instruction)
 
 
 def _instruction_name(function: str) -> str:
-    """Return the instruction of a function: TADD for `pto::RecordEvent pto::TADD<...>(...)`, else an empty text."""
+    """Return the instruction in a function's name: TADD for `pto::RecordEvent pto::TADD<...>(...)`; else an empty
+    text.
+    """
     head = re.sub(r"<.*", "", function.partition("(")[0].replace("operator()", ""))
     name = head.split("::")[-1].split(" ")[-1]
     return name if re.fullmatch(r"T[A-Z0-9_]+|M(?:GATHER|SCATTER)|[GS]etValue", name) else ""

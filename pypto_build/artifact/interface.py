@@ -1,4 +1,4 @@
-"""``interface.json`` (schema 1): all that a replay has to know about an artifact, without reading any C++."""
+"""``interface.json`` (schema 1): all facts about an artifact that a replay needs, without reading any C++."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pypto_build.facts.dtypes import ITEMSIZE
 
 from .errors import ArtifactError
 from .files import decode_json, read_bytes, read_source
-from .manifest import way_to
+from .manifest import portable_path
 from .records import (
     CORE_TYPES,
     FILE_NAME,
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 class Param(msgspec.Struct, frozen=True):
     """One parameter of the entry; ``index`` counts among its kind (``orch_args.tensor(index)``, ``.scalar(index)``).
 
-    ``direction`` is null for a scalar, and for a written tensor without a declaration whether its old content matters.
-    The snapshot decides then: a pure output has no file in ``data/in``.
+    ``direction`` is null for a scalar. It is also null for a written tensor if nothing declares whether the run reads
+    its old content. The snapshot decides then: a pure output has no file in ``data/in``.
     """
 
     name: str
@@ -71,8 +71,8 @@ def parameters(artifact: Artifact, derived: Derived) -> tuple[Param, ...]:
     """Return all tensors, then all scalars.
 
     Names, types and shapes come from ``compiled_meta.json``, else from the variables of the code. Directions come from
-    the manifest, else from ``compiled_meta.json``, else from the code. Their number is declared as well: code that
-    reads more is faulty, which the run finds.
+    the manifest, else from ``compiled_meta.json``, else from the code. The number of parameters is declared as well;
+    the run reports code that reads more.
     """
     meta = artifact.meta
     tensors = _table("tensor", derived.tensors, meta.tensors if meta else None, artifact.orchestration.signature or ())
@@ -81,7 +81,9 @@ def parameters(artifact: Artifact, derived: Derived) -> tuple[Param, ...]:
 
 
 def orchestration_signature(params: Sequence[Param]) -> Signature:
-    """Directions of the tensor parameters, in ``tensor(i)`` order; INOUT, which is always right, where in doubt."""
+    """Return the directions of the tensor parameters, in ``tensor(i)`` order; INOUT, which is always safe, if
+    unknown.
+    """
     return tuple(ArgDirection[p.direction or "INOUT"] for p in params if p.kind == "tensor")
 
 
@@ -107,14 +109,16 @@ def _table(
 
 
 def _dtype(argument: Argument | None, declared: MetaParam | None) -> str | None:
-    """Return the declared element type, else that by which the code reads it, unless the data is to tell."""
+    """Return the declared element type, else the type that the code reads; None if the data decides."""
     if declared is not None and (declared.dtype or declared.kind):
         return declared.dtype
     return argument.dtype if argument else None
 
 
 def _direction(index: int, argument: Argument | None, declared: MetaParam | None, signature: Signature) -> str | None:
-    """Return the declared direction of a tensor, else that of its uses in the code; an unused tensor is IN."""
+    """Return the declared direction of a tensor, else the direction of its uses in the code; IN for an unused
+    tensor.
+    """
     if index < len(signature):
         return signature[index].name
     if declared is not None:
@@ -124,7 +128,7 @@ def _direction(index: int, argument: Argument | None, declared: MetaParam | None
 
 
 def _distinct(rows: tuple[Param, ...]) -> tuple[Param, ...]:
-    """Every name once, since names are file names of the snapshot."""
+    """Return the parameters with unique names, since names are file names of the snapshot."""
     seen: set[str] = set()
     result: list[Param] = []
     for row in rows:
@@ -149,14 +153,14 @@ class OrchestrationInterface(msgspec.Struct, frozen=True):
 
     @property
     def binary(self) -> str:
-        """Return its binary's path below OUT, without a suffix."""
+        """Return the path of the orchestration's binary below OUT, without a suffix."""
         return orchestration_binary(self.source)
 
 
 class KernelInterface(msgspec.Struct, frozen=True):
     """One kernel; ``signature`` is null if it is never submitted.
 
-    ``source`` is relative to the artifact, also for a file outside of it (`way_to`); absolute if the paths share no
+    ``source`` is relative to the artifact, also for an external file (`portable_path`); absolute if the paths share no
     directory.
     """
 
@@ -168,7 +172,7 @@ class KernelInterface(msgspec.Struct, frozen=True):
 
     @property
     def binary(self) -> str:
-        """Return its binary's path below OUT, without a suffix."""
+        """Return the path of the kernel's binary below OUT, without a suffix."""
         return kernel_binary(self.core_type, self.name)
 
 
@@ -193,14 +197,14 @@ class Interface(msgspec.Struct, frozen=True):
 
 
 class Signed(msgspec.Struct, frozen=True):
-    """An artifact whose signatures are all known, as far as the code tells, and its interface."""
+    """An artifact with all signatures that its code reveals, and its interface."""
 
     artifact: Artifact
     interface: Interface
 
 
 def sign(artifact: Artifact) -> Signed:
-    """Complete the signatures of ``artifact`` from its orchestration; declared ones stay."""
+    """Complete the signatures of ``artifact`` from its orchestration; declared signatures stay."""
     from .derive import derive  # loads tree-sitter, which a replay that only reads the document does without
 
     source = artifact.orchestration.source
@@ -234,7 +238,7 @@ def encode_interface(interface: Interface) -> bytes:
 
 
 def read_interface(path: Path) -> Interface:
-    """Read ``interface.json``; a usage error if it is missing or of another schema."""
+    """Read ``interface.json``. Raises a usage error if the file is missing or of another schema."""
     try:
         interface, wrong = _decoded(read_bytes(path))
     except OSError as error:
@@ -244,7 +248,7 @@ def read_interface(path: Path) -> Interface:
     if interface.schema != INTERFACE_SCHEMA:
         raise ArtifactError(
             path,
-            (f"schema: version {interface.schema} is not supported, only {INTERFACE_SCHEMA}"),
+            f"schema: version {interface.schema} is not supported, only {INTERFACE_SCHEMA}",
             "build the artifact again",
         )
     if wrong:
@@ -254,13 +258,13 @@ def read_interface(path: Path) -> Interface:
 
 @lru_cache(maxsize=1)  # a preforked process and its children read it again
 def _decoded(data: bytes) -> tuple[Interface, str]:
-    """Return the document and its fault."""
+    """Return the document and the text of its fault, which is empty for a valid document."""
     interface = decode_json(data, Interface)
     return interface, _fault(interface) if interface.schema == INTERFACE_SCHEMA else ""
 
 
 def _fault(interface: Interface) -> str:
-    """Return the deviation from the documents that `sign` writes; empty without one."""
+    """Return the first difference from a document that `sign` writes; empty if there is none."""
     for field, value in (
         ("orchestration.function_name", interface.orchestration.function_name),
         ("orchestration.config_name", interface.orchestration.config_name),
@@ -318,12 +322,14 @@ def _kernel_fault(kernels: Sequence[KernelInterface]) -> str:
 
 
 def relative_source(source: Path, root: Path) -> str:
-    """``source`` relative to the artifact, or absolute if it lies elsewhere."""
+    """Return ``source`` relative to the artifact, or as an absolute path if it lies elsewhere."""
     return source.relative_to(root).as_posix() if source.is_relative_to(root) else str(source)
 
 
 def _with_signature(kernel: Kernel, derived: Derived) -> Kernel:
-    """Return the kernel with its declared signature, or that of the code if the number of tensors differs."""
+    """Return the kernel with its declared signature; with the signature from the code if the number of tensors
+    differs.
+    """
     submitted = derived.signatures.get(kernel.func_id)
     if kernel.signature is not None and (submitted is None or len(submitted) == len(kernel.signature)):
         return kernel
@@ -347,7 +353,7 @@ def _contradictions(artifact: Artifact, derived: Derived) -> Iterator[str]:
 
 def _orchestration(orchestration: Orchestration, root: Path) -> OrchestrationInterface:
     return OrchestrationInterface(
-        orchestration.function_name, orchestration.config_name, way_to(orchestration.source, root)
+        orchestration.function_name, orchestration.config_name, portable_path(orchestration.source, root)
     )
 
 
@@ -356,7 +362,7 @@ def _kernel(kernel: Kernel, root: Path) -> KernelInterface:
         func_id=kernel.func_id,
         name=kernel.name,
         core_type=kernel.core_type,
-        source=way_to(kernel.source, root),
+        source=portable_path(kernel.source, root),
         signature=_names(kernel.signature),
     )
 

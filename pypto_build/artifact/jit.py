@@ -18,7 +18,9 @@ _ALIKE = 0.8
 
 
 def find_artifacts(build_output: str | Path | None, *examples: str | Path | None) -> tuple[Path, ...]:
-    """Return every artifact directly below the directories, by name; those of ``build_output`` come first."""
+    """Return every artifact directly below the directories, sorted by name; artifacts of ``build_output`` come
+    first.
+    """
     return tuple(path for directory in _places(build_output, *examples) for path in _artifacts_in(directory))
 
 
@@ -48,7 +50,9 @@ def resolve_jit(jit: str, build_output: str | Path | None, *examples: str | Path
 
 
 def named_exactly(name: str, *places: Path) -> Path | None:
-    """Return the directory of exactly this name in the first of ``places`` that has it, else as a path from here."""
+    """Return the directory of exactly this name in the first of ``places`` that has one, else relative to the
+    working directory.
+    """
     path = Path(name).expanduser()
     return next((directory / path for directory in (*places, Path.cwd()) if name and (directory / path).is_dir()), None)
 
@@ -114,7 +118,9 @@ def _newest(paths: Sequence[Path]) -> Path | None:
 
 
 def _age_key(path: Path) -> tuple[str, float, str]:
-    """Return the time of compilation, then the name; the time is the name's stamp, else the manifest's time."""
+    """Return the sort key of an artifact: time of compilation, then name. The time is the stamp in the name, else
+    the manifest's time.
+    """
     try:
         written = (path / MANIFEST_NAME).stat().st_mtime
     except OSError:

@@ -1,7 +1,7 @@
-"""The files of an artifact as they were when its replay last passed: what was edited since is the first evidence.
+"""Copies of an artifact's files from its last passing replay: later edits are the first evidence.
 
-``OUT/.last_pass`` has a copy of each and of the program's sources, with its time.
-A pass copies only what has another size or time than its copy.
+``OUT/.last_pass`` has a copy of each file and of the program's sources, with its time. A pass copies only files whose
+size or time differs from their copy.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _MOST_LINES = 20_000
 
 @dataclass(frozen=True)
 class Edited:
-    """Changed lines of a file; ``before`` is the whole file with these lines put back.
+    """Changed lines of a file; ``before`` is the whole file with these lines restored.
 
-    A file of data is one change without a line.
+    A changed data file is one change without a line.
     """
 
     change: Change
@@ -38,7 +38,7 @@ class Edited:
 
 
 def keep(output: Path, artifact: Artifact, begun: float) -> None:
-    """Keep the artifact as it passed in a replay that began at ``begun``; files written since are left out."""
+    """Copy the artifact's files after a passing replay that began at ``begun``; files written later are left out."""
     kept = output / LAST_PASS
     with suppress(OSError):
         for name, path in _files(artifact):
@@ -53,7 +53,7 @@ def keep(output: Path, artifact: Artifact, begun: float) -> None:
 
 
 def copies(output: Path, artifact: Artifact) -> dict[str, Path]:
-    """Return the copies of changed files, by their paths in the artifact; of the program's sources by full paths."""
+    """Return the copies of changed files: by path in the artifact, or by full path for the program's sources."""
     changed = {}
     for name, path in _files(artifact):
         copy = output / LAST_PASS / _inside(name)
@@ -64,7 +64,7 @@ def copies(output: Path, artifact: Artifact) -> dict[str, Path]:
 
 
 def edits(artifact: Artifact, changed: dict[str, Path]) -> Iterator[Edited]:
-    """Return what was edited, hunk by hunk, of files with their ``copies``."""
+    """Yield the edits to files with ``copies``, hunk by hunk."""
     for name, copy in changed.items():
         if name.startswith("data/"):
             yield Edited(Change(name, 0), copy.read_bytes())
@@ -80,7 +80,7 @@ def edits(artifact: Artifact, changed: dict[str, Path]) -> Iterator[Edited]:
 
 
 def compiled_ones(artifact: Artifact) -> list[Path]:
-    """Return the files that a compiler makes of a program: sources, manifest, reference."""
+    """Return the files of an artifact that a compiler writes for a program: sources, manifest, reference."""
     more = (artifact.root / MANIFEST_NAME, artifact.root / "golden.py")
     return [*sources_of(artifact), *(path for path in more if path.is_file())]
 
@@ -99,5 +99,5 @@ def _files(artifact: Artifact) -> Iterator[tuple[str, Path]]:
 
 
 def _inside(name: str) -> str:
-    """Return the path of a copy: of a file outside of the artifact below ``program``."""
+    """Return the path of a file's copy; a file outside of the artifact is copied below ``program``."""
     return f"program{name}" if Path(name).is_absolute() else name

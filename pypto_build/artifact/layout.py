@@ -35,7 +35,7 @@ class ParamDocument(msgspec.Struct):
 
 
 class MetaDocument(msgspec.Struct):
-    """The description of a program, of one chip or of several."""
+    """The description of a program, for one chip or for several."""
 
     schema: int
     params: list[ParamDocument]
@@ -59,19 +59,19 @@ def read_meta(path: Path) -> CompiledMeta | None:
 
 
 def read_params(path: Path, documents: Sequence[ParamDocument]) -> tuple[MetaParam, ...]:
-    """Return the parameters in the metadata at ``path``. Raises a usage error naming the first that can be none."""
+    """Return the parameters in the metadata at ``path``. Raises a usage error naming the first invalid parameter."""
     params: list[MetaParam] = []
     for position, param in enumerate(documents):
         if not param.name.isidentifier():  # names become file names
             raise ArtifactError(
-                path, (f"params[{position}].name: {param.name!r} is not a valid parameter name"), _WAY_OUT
+                path, f"params[{position}].name: {param.name!r} is not a valid parameter name", _WAY_OUT
             )
         try:
             direction = ArgDirection[param.direction.upper()]
         except KeyError:
             raise ArtifactError(
                 path,
-                (f"params[{position}].direction: {param.direction!r} is not a direction"),
+                f"params[{position}].direction: {param.direction!r} is not a direction",
                 "use one of In, Out, InOut",
             ) from None
         if param.shape is not None and not fits_memory(param.shape):
@@ -93,8 +93,8 @@ CODEGEN_ERRORS = "report/codegen_errors.txt"
 def load_artifact(path: str | Path, evaluated: Evaluated | None = None) -> Artifact:
     """Return the artifact at directory ``path``, or with the manifest ``path``.
 
-    Raises a usage error, one line naming file and field, for other directories. Such are a distributed build, one
-    compiled without ptoas, several orchestrations (each is an artifact of its own), or a faulty manifest.
+    Raises a usage error, one line naming file and field, for any other directory. Examples are a distributed build, one
+    compiled without ptoas, several orchestrations (each is an artifact), or a faulty manifest.
     """
     root = artifact_root(path)
     manifest_path = root / MANIFEST_NAME
@@ -122,7 +122,7 @@ def load_artifact(path: str | Path, evaluated: Evaluated | None = None) -> Artif
 
 
 def load_artifacts(path: str | Path, evaluated: Evaluated | None = None) -> tuple[Artifact, ...]:
-    """Return the artifact at ``path``, or each of its sub-builds if it is a multi-orchestration build."""
+    """Return the artifact at ``path``; for a multi-orchestration build, return all its sub-builds."""
     root = artifact_root(path)
     if not (root / MANIFEST_NAME).is_file() and not is_distributed(root):
         children = find_children(root)
@@ -132,13 +132,15 @@ def load_artifacts(path: str | Path, evaluated: Evaluated | None = None) -> tupl
 
 
 def artifact_root(path: str | Path) -> Path:
-    """The artifact's directory as an absolute path; links are kept, so that names stay as the user wrote them."""
+    """Return the artifact's directory as an absolute path; links are kept, so that names stay as the user wrote
+    them.
+    """
     root = Path(os.path.abspath(path))
     return root.parent if root.name == MANIFEST_NAME else root
 
 
 def artifact_name(root: Path) -> str:
-    """Directory name; ``parent.child`` for a sub-build, whose own name says too little."""
+    """Return the directory's name; for a sub-build, ``parent.child``."""
     if root.parent.name == CHILDREN_DIR:
         return f"{root.parent.parent.name}.{root.name}"
     return root.name
@@ -165,8 +167,8 @@ def is_distributed(root: Path) -> bool:
 def lacks_kernels(root: Path) -> bool:
     """Return whether ``root`` lacks C++ kernels.
 
-    Either it was compiled without ptoas (skip_ptoas) and has `.pto` modules alone, or ptoas refused modules of kernels
-    that its manifest names.
+    Either the compiler ran without ptoas (skip_ptoas) and wrote `.pto` modules alone, or ptoas rejected modules of
+    kernels in the manifest.
     """
     kernels = root / "kernels"
     if any(kernels.rglob("*.pto")) and not any(kernels.rglob("*.cpp")):
@@ -175,7 +177,7 @@ def lacks_kernels(root: Path) -> bool:
 
 
 def refused_kernels(root: Path) -> list[Path]:
-    """Return the C++ files that the manifest names and that were never written, since ptoas refused their modules."""
+    """Return the C++ files that the manifest names and that do not exist because ptoas rejected their modules."""
     manifest = root / MANIFEST_NAME
     if not (root / CODEGEN_ERRORS).is_file() or not manifest.is_file():
         return []

@@ -1,4 +1,4 @@
-"""Reads ``kernel_config.py``: from its values to typed records, checking every field.
+"""Reads ``kernel_config.py`` into typed records and checks every field.
 
 Shapes: ``KERNELS``, ``ORCHESTRATION`` and ``RUNTIME_CONFIG`` at module level as PyPTO writes them (all vintages), or
 simpler's nested ``CALLABLE = {"orchestration": ..., "incores": [...]}``.
@@ -37,7 +37,7 @@ _AGAIN = "compile again or correct the manifest"
 _LONGEST = 4096  # characters of a path; no system takes more
 
 
-def way_to(path: Path, directory: Path) -> str:
+def portable_path(path: Path, directory: Path) -> str:
     """Return ``path`` as a file in ``directory`` should name it, so that copies of both find each other.
 
     The result is relative to ``directory`` for a path below it. It is relative, too, where they share more than the
@@ -51,7 +51,7 @@ def way_to(path: Path, directory: Path) -> str:
 
 
 class SourceTree:
-    """The files below an artifact's root, looked up as its manifest spells them.
+    """The files below an artifact's root, resolved from the paths in its manifest.
 
     Errors are usage errors that name ``place`` (the manifest and line) and ``field``. Works on text, since a manifest
     may name hundreds of files and is read by every build.
@@ -88,7 +88,7 @@ class SourceTree:
         real = os.path.realpath(path_below) if is_link else self._real(path_below)
         if not real.startswith(f"{self._real_root}/"):
             raise ArtifactError(
-                position, (f"{field}: {path!r} is a symbolic link to {real}, outside of the artifact"), _BELOW
+                position, f"{field}: {path!r} is a symbolic link to {real}, outside of the artifact", _BELOW
             )
         if not stat.S_ISREG(status.st_mode):
             raise ArtifactError(position, f"{field}: {path!r} is not a file", _AGAIN)
@@ -110,7 +110,7 @@ class SourceTree:
         if not os.path.exists(absolute):
             raise ArtifactError(
                 position,
-                (f"{field}: the file {path!r}, outside of the artifact, is missing"),
+                f"{field}: the file {path!r}, outside of the artifact, is missing",
                 "copy the file to this machine or correct the path",
             )
         return Path(absolute)
@@ -124,7 +124,7 @@ class SourceTree:
         return next((candidate for candidate in candidates if os.path.exists(candidate)), None)
 
     def _real(self, path: str) -> str:
-        """Return the real path of a file that is not a link itself."""
+        """Return the path with all links in its directories resolved; the file itself is not a link."""
         directory, name = posixpath.split(path)
         if directory not in self._real_directories:
             self._real_directories[directory] = os.path.realpath(directory)
@@ -158,25 +158,25 @@ _RUNTIME_NUMBERS = {"block_dim": 1, "aicpu_thread_num": 0, "orch_thread_num": 1}
 
 
 class Evaluated(Protocol):
-    """A cache of evaluated manifests, for readers that read the same ones repeatedly."""
+    """A cache of evaluated manifests, for processes that read the same manifests repeatedly."""
 
     def find(self, path: Path, text: str) -> dict[str, Any] | None:
         """Return the module globals of a manifest, without lines; None if they are not cached."""
 
     def keep(self, path: Path, text: str, names: dict[str, Any]) -> None:
-        """Remember the module globals of a manifest."""
+        """Cache the module globals of a manifest."""
 
     def checked(self, path: Path, root: Path, text: str) -> Manifest | None:
-        """Return the manifest that was read from this text, if its files are there as they were then."""
+        """Return the cached manifest of this text, if the files that it names are unchanged."""
 
     def keep_checked(self, path: Path, root: Path, text: str, names: dict[str, Any], manifest: Manifest) -> None:
-        """Remember the manifest that was read from a text with these module globals."""
+        """Cache the manifest that was read from a text with these module globals."""
 
 
 def described_root(path: Path) -> Path:
-    """Return the artifact that the manifest at ``path`` describes: a signed one lies elsewhere and names it.
+    """Return the root of the artifact that the manifest at ``path`` describes.
 
-    Raises a usage error, as `read_manifest` does.
+    A signed manifest lies elsewhere and names the root. Raises a usage error, as `read_manifest` does.
     """
     text = _text(path)
     root = evaluate(path, text).get(SIGNED_ROOT) if text.startswith(SIGNED) else None
@@ -209,7 +209,9 @@ def read_manifest(path: Path, root: Path | None = None, evaluated: Evaluated | N
 
 
 def named_kernels(path: Path) -> list[Path]:
-    """The sources of kernels that a manifest names below its directory, there or not, as far as it can be read."""
+    """Return the kernel sources that a manifest names below its directory, existing or not; empty if it is
+    unreadable.
+    """
     try:
         kernels = evaluate(path, _text(path)).get("KERNELS")
     except ArtifactError:
@@ -227,7 +229,7 @@ def _text(path: Path) -> str:
 
 
 def _checked(path: Path, root: Path, names: dict[str, Any]) -> Manifest:
-    """Return the manifest that has these module globals."""
+    """Return the manifest with these module globals after checking every field."""
     reader = _Reader(path, root)
     callable_ = names.get("CALLABLE", {})
     if not isinstance(callable_, dict):
@@ -246,7 +248,7 @@ def _checked(path: Path, root: Path, names: dict[str, Any]) -> Manifest:
 
 
 class _Reader:
-    """Checks the manifest's values field by field, so that every complaint can name its field."""
+    """Checks the manifest's values field by field, so that every error can name its field."""
 
     def __init__(self, path: Path, root: Path) -> None:
         self.path = path
@@ -282,7 +284,7 @@ class _Reader:
         return self.distinct_names([by_id[func_id] for func_id in sorted(by_id)], unnamed)
 
     def distinct_names(self, kernels: list[Kernel], unnamed: list[int]) -> tuple[Kernel, ...]:
-        """Return the kernels with unique (core type, name), which names their binaries."""
+        """Return the kernels with unique (core type, name) pairs, which name their binaries."""
         import msgspec  # only here: `structs.replace`
 
         seen: dict[tuple[str, str], Kernel] = {}
@@ -316,7 +318,7 @@ class _Reader:
         if core_type not in CORE_TYPES:
             raise ArtifactError(
                 position,
-                (f"{field}.core_type: unknown core type {shown(core_type)}"),
+                f"{field}.core_type: unknown core type {shown(core_type)}",
                 f"use one of {', '.join(CORE_TYPES)}",
             )
         is_external = entry.get("external", False) is True

@@ -1,4 +1,4 @@
-"""Evaluates the few forms of Python that manifests are written in, from the syntax tree: nothing is executed.
+"""Evaluates the subset of Python that manifests use, from the syntax tree: nothing is executed.
 
 A manifest is a module of assignments whose values are literals, paths built from ``Path(__file__)`` and members of
 simpler's ``ArgDirection``. Every other form is an error that names its line.
@@ -44,28 +44,30 @@ class Entry(dict[str, Any]):
 
 
 class PathText(str):
-    """A path of the manifest, as text: a manifest names thousands, and only a few operations on them are read."""
+    """A path of the manifest as text, with the few path operations that manifests use. A manifest may name thousands
+    of paths.
+    """
 
     def __truediv__(self, other: str) -> PathText:
         return PathText(posixpath.join(self, other))
 
     @property
     def parent(self) -> PathText:
-        """The directory it lies in."""
+        """Return the parent directory."""
         return PathText(posixpath.dirname(self) or ".")
 
     @property
     def name(self) -> str:
-        """Its last part."""
+        """Return the last component."""
         return posixpath.basename(self)
 
     @property
     def stem(self) -> str:
-        """Its last part without the ending."""
+        """Return the last component without its suffix."""
         return posixpath.splitext(self.name)[0]
 
     def ancestor(self, index: int) -> PathText:
-        """`parents[index]`."""
+        """Return `parents[index]`."""
         path = self
         for _ in range(index + 1):
             path = path.parent
@@ -73,7 +75,7 @@ class PathText(str):
 
 
 class Symbol:
-    """An imported name: a module, ``Path`` or ``ArgDirection``; only its known members can be used."""
+    """An imported name: a module, ``Path`` or ``ArgDirection``; only members in a fixed list can be used."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -97,10 +99,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def shown(value: object) -> str:
-    """Return a value for a message.
+    """Return a value as text for a message.
 
-    Nested values are cut off at a depth: lists that hold each other many times would be endless. Python refuses to
-    write numbers of thousands of digits, so these are described.
+    Deep nesting is cut off, because lists that contain each other would be endless. Numbers with thousands of digits
+    are described, because Python refuses to print them.
     """
     if isinstance(value, (list, tuple, dict, set)):
         import reprlib  # only for a message
@@ -115,7 +117,7 @@ def shown(value: object) -> str:
 
 
 def symbol_member(owner: Symbol, attribute: str) -> Any:
-    """Return the member ``attribute`` of an imported name; ``None`` if a manifest has no use for it."""
+    """Return the member ``attribute`` of an imported name; None if manifests may not use it."""
     if owner is ARG_DIRECTION:
         return ArgDirection.__members__.get(attribute)
     if owner.name == "simpler":
@@ -142,7 +144,7 @@ _SHOWN_NODES = 200
 
 
 def evaluate(path: Path, text: str) -> dict[str, Any]:
-    """Module globals of the manifest ``text``; paths come out as `PathText`, ``__file__`` being ``path``."""
+    """Return the module globals of the manifest ``text``. Paths become `PathText`; ``__file__`` is ``path``."""
     if text.count("{") > _MOST_BRACES:
         raise ArtifactError(path, f"has more than {_MOST_BRACES:,} braces, so it is not a manifest", "compile again")
     try:
@@ -196,7 +198,7 @@ class Evaluator:
             return  # a docstring or a lone `...`
         elif not isinstance(node, ast.Pass):
             raise self.refuse(
-                node, (f"statement {_excerpt(node)!r} is not allowed here: the manifest is read without executing it")
+                node, f"statement {_excerpt(node)!r} is not allowed here: the manifest is read without executing it"
             )
 
     def bind_import(self, node: ast.stmt, dotted: str, name: str | None, *, whole_module: bool = False) -> None:
@@ -212,7 +214,7 @@ class Evaluator:
             self.symbols[name or root] = Symbol(dotted.rpartition(".")[2])
         else:
             raise self.refuse(
-                node, (f"import of {dotted!r} is not allowed here: the manifest is read without executing it")
+                node, f"import of {dotted!r} is not allowed here: the manifest is read without executing it"
             )
 
     def assign(self, target: ast.expr, value: Any) -> None:
@@ -223,7 +225,7 @@ class Evaluator:
     # -- expressions --------------------------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Any:
-        """Return the value of ``node``; an imported symbol alone is refused."""
+        """Return the value of ``node``. Raises a usage error for an imported symbol that stands alone."""
         result = self.expression(node)
         if isinstance(result, Symbol):
             raise self.refuse(node, f"{_excerpt(node)!r} is not allowed as a value here: use literals and names")
@@ -239,7 +241,9 @@ class Evaluator:
         return result
 
     def spend(self, node: ast.expr, length: int, work: int) -> None:
-        """Refuse a result of too many characters or elements, and an expression that makes too much work."""
+        """Count ``work`` for ``node``. Raises a usage error for a result that is too large or an expression that is
+        too costly.
+        """
         self.work += work
         if length > _LONGEST or self.work > _MOST_WORK:
             raise self.refuse(node, f"{_excerpt(node)!r} is too long to be evaluated")
@@ -306,7 +310,7 @@ class Evaluator:
         raise self.refuse(node, f"{_excerpt(node)!r} is not supported in a manifest")
 
     def number(self, node: ast.BinOp, operation: Callable[[int, int], int], left: int, right: int) -> int:
-        """Return the result for two integers; none that has more bits than a number of a manifest."""
+        """Return the result of an operation on two integers. Raises a usage error if it has too many bits."""
         try:
             result = operation(left, right)
         except (ArithmeticError, ValueError):

@@ -7,18 +7,18 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .manifest import SIGNED, SIGNED_ROOT, way_to
+from .manifest import SIGNED, SIGNED_ROOT, portable_path
 from .records import Artifact, Kernel, Orchestration, Signature
 
 
 class _Code(str):
-    """Text that is printed as it stands, not quoted."""
+    """Text that is printed verbatim, not quoted."""
 
 
 def render_manifest(artifact: Artifact, directory: Path) -> str:
-    """Return the text of a manifest for ``artifact`` that lies in ``directory`` and finds the sources from there.
+    """Return the text of a manifest for ``artifact``, with source paths relative to ``directory``, where it will lie.
 
-    The same artifact at the same relative place gives the same text (`ways`). Importing it needs simpler, for
+    The text depends only on the artifact and the relative paths (`ways`). Importing it needs simpler, for
     ``ArgDirection``.
     """
     orchestration = _orchestration(artifact.orchestration, artifact.root)
@@ -46,21 +46,21 @@ def render_manifest(artifact: Artifact, directory: Path) -> str:
 
 
 def ways(artifact: Artifact, directory: Path) -> list[str]:
-    """Return the paths in such a manifest, or a document beside it: to the artifact and to its files outside."""
+    """Return the paths that such a manifest contains: to the artifact and to its external files."""
     files = [artifact.orchestration.source] if artifact.orchestration.external else []
     for kernel in artifact.kernels:
         files += [kernel.source] if kernel.external else []
         files += kernel.extra_include_dirs
-    outside = [way_to(file, artifact.root) for file in files]
-    return [_way_to_root(artifact.root, directory), *dict.fromkeys(outside)]
+    outside = [portable_path(file, artifact.root) for file in files]
+    return [_path_to_root(artifact.root, directory), *dict.fromkeys(outside)]
 
 
-def _way_to_root(root: Path, directory: Path) -> str:
+def _path_to_root(root: Path, directory: Path) -> str:
     return os.path.relpath(os.path.realpath(root), os.path.realpath(directory))
 
 
 def _root_expression(root: Path, directory: Path) -> str:
-    relative = _way_to_root(root, directory)
+    relative = _path_to_root(root, directory)
     here = "Path(__file__).resolve().parent"
     return here if relative == "." else f"({here} / {quoted(Path(relative).as_posix())}).resolve()"
 
@@ -95,13 +95,13 @@ def _kernel(kernel: Kernel, root: Path) -> dict[str, Any]:
 
 
 def _incore(kernel: dict[str, Any]) -> dict[str, Any]:
-    """Return the entry as simpler knows it, which has no ``external``."""
+    """Return the kernel's entry for simpler, which has no ``external``."""
     return {key: value for key, value in kernel.items() if key != "external"}
 
 
 def _source(path: Path, root: Path) -> _Code | str:
     if not path.is_relative_to(root):
-        path_text = way_to(path, root)
+        path_text = portable_path(path, root)
         return path_text if os.path.isabs(path_text) else _Code(f"str(({SIGNED_ROOT} / {quoted(path_text)}).resolve())")
     parts = "".join(f" / {quoted(part)}" for part in path.relative_to(root).parts)
     return _Code(f"str({SIGNED_ROOT}{parts})")
@@ -132,5 +132,5 @@ def _literal(value: object) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a Python string literal in double quotes; JSON's escapes are a part of Python's."""
+    """Return a Python string literal in double quotes, written with JSON's escapes."""
     return json.dumps(text, ensure_ascii=False)

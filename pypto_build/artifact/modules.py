@@ -1,4 +1,4 @@
-"""Names and content of a ``.pto`` module, read from its text where parsing would take too long."""
+"""Names and content of a ``.pto`` module, read from its text because parsing would take too long."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POSITION = re.compile(r'[ \t]*\bloc\("[^"\n]*":\d+:\d+\)')
 
 
 def module_digest(text: str) -> str:
-    """Return the digest of a module without the positions that it has from its program."""
+    """Return the digest of a module's text without its source positions."""
     return hashlib.sha256(_POSITION.sub("", text).encode()).hexdigest()
 
 
@@ -34,6 +34,8 @@ _COMMENT = re.compile(r"//[^\n]*")
 
 
 def same_operations(module: str, assembled: str) -> bool:
-    """Return whether an assembler's text has some operations as often as the module: else it is of another module."""
+    """Return whether an assembler's output has certain operations as often as the module. If not, it was assembled
+    from another module.
+    """
     operations = Counter(_OPERATION.findall(_COMMENT.sub("", module)))
     return operations == Counter(name.lower() for name in _INSTRUCTION.findall(_COMMENT.sub("", assembled)))

@@ -1,5 +1,6 @@
-"""The directory that an artifact is built into, as it tells about itself; and where the sources are that its binaries
-name."""
+"""The output directory of an artifact: its marker file, and the source paths in the debug information of its
+binaries.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ _OF = "artifact: "
 
 
 def mark_output(path: Path, root: Path | None = None) -> None:
-    """Make ``path`` an output directory, of the artifact in ``root`` if that is known: `scons -c` cleans no other."""
+    """Mark ``path`` as an output directory, of the artifact in ``root`` if given: `scons -c` cleans only marked
+    directories.
+    """
     marker = path / MARKER
     path.mkdir(parents=True, exist_ok=True)
     if not marker.exists() or (root is not None and artifact_of(path) != root):
@@ -27,7 +30,7 @@ def mark_output(path: Path, root: Path | None = None) -> None:
 
 
 def artifact_of(output: Path) -> Path | None:
-    """Return the artifact that an output directory was built of, if it says so."""
+    """Return the artifact that an output directory was built from, if its marker names one."""
     with suppress(OSError):
         text = read_bytes(output / MARKER).decode(errors="surrogateescape")
         of = text.rpartition(f"\n{_OF}")[2].removesuffix("\n") if f"\n{_OF}" in text else ""
@@ -40,10 +43,10 @@ def output_of(path: Path) -> Path | None:
     return next((parent for parent in path.parents if (parent / MARKER).is_file()), None)
 
 
-def actual_place(line: str, binary: str | Path) -> str:
-    """Return a source line (FILE or FILE:LINE) of ``binary``'s debug information as a path on this machine.
+def local_source(line: str, binary: str | Path) -> str:
+    """Return a source line (FILE or FILE:LINE) from ``binary``'s debug information with a path on this machine.
 
-    Other paths, and those of an unknown artifact, stay as they are.
+    Other paths, and those of an unknown artifact, stay unchanged.
     """
     names = (places.ARTIFACT, places.OUTPUT, places.WORKSPACE)
     name = next((name for name in names if line.startswith(f"{name}/")), "")

@@ -78,7 +78,7 @@ _MEMO = {pickle.LONG_BINPUT[0], pickle.LONG_BINGET[0]}
 
 
 class RefusedPickle(Exception):
-    """The pickle is damaged, or holds something else than one plain tensor."""
+    """The pickle is damaged, or contains anything but one plain tensor."""
 
 
 class TensorRecord(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ class TensorRecord(msgspec.Struct, frozen=True):
 
 
 class _Dtype(str):
-    """A dtype that the pickle names, as ``torch.uint16``."""
+    """A dtype named in the pickle, such as ``torch.uint16``."""
 
 
 class _Storage(msgspec.Struct, frozen=True):
@@ -157,7 +157,7 @@ def _check_opcodes(data: bytes) -> None:
 
 
 def _check_named(data: bytes) -> None:
-    """Raise `RefusedPickle` with the first thing that is wrong."""
+    """Raise `RefusedPickle` with the first fault of the pickle."""
     import pickletools  # takes longer to import than all else that a replay needs, and most files are plain
 
     named, gets = "", 0
@@ -179,7 +179,7 @@ def _check_named(data: bytes) -> None:
 
 
 def _looks_plain(data: bytes) -> bool:
-    """Return whether every opcode up to the end is allowed and complete; if not, pickletools finds the reason."""
+    """Return whether every opcode up to the end is allowed and complete; if not, pickletools determines the reason."""
     position = gets = 0
     while position < len(data):
         code, position = data[position], position + 1
@@ -320,12 +320,12 @@ class PtTensor(msgspec.Struct, frozen=True):
 
     @property
     def itemsize(self) -> int:
-        """Bytes per element."""
+        """Return the bytes per element."""
         return ITEMSIZE[self.dtype]
 
     @property
     def numel(self) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -335,7 +335,7 @@ class PtTensor(msgspec.Struct, frozen=True):
         return not self.numel or all(extent == 1 or stride == expected for extent, stride, expected in rows)
 
     def contiguous(self) -> memoryview:
-        """Return the elements' bytes in row-major order; a copy only if they do not lie so already."""
+        """Return the elements' bytes in row-major order; copy them only if they are stored in another order."""
         start, size = self.offset * self.itemsize, self.numel * self.itemsize
         if self.is_contiguous:
             return self.data[start : start + size] if size else memoryview(b"")
@@ -349,8 +349,8 @@ class PtTensor(msgspec.Struct, frozen=True):
 def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
     """Return the tensor saved at ``path``.
 
-    Raises an `ArtifactError` of ``kind`` naming a file that is missing, truncated, big-endian, of the format before
-    torch 1.6, or other than one plain tensor. No code in the file is run.
+    Raises an `ArtifactError` of ``kind`` naming a file that is missing, truncated, big-endian, older than torch 1.6, or
+    more than one plain tensor. No code in the file is run.
     """
     path = Path(path)
     try:
@@ -371,7 +371,7 @@ def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
         raise ArtifactError(path, f"cannot be read: {error.strerror or error}", kind=kind) from None
     except _DAMAGED:
         raise ArtifactError(
-            path, ("is truncated or damaged: it is not a readable zip archive"), _RESAVE, kind=kind
+            path, "is truncated or damaged: it is not a readable zip archive", _RESAVE, kind=kind
         ) from None
     except RefusedPickle as error:
         raise ArtifactError(path, str(error), _RESAVE, kind=kind) from None
@@ -380,8 +380,8 @@ def read_pt(path: str | Path, *, kind: ErrorKind = "usage_error") -> PtTensor:
 def write_pt(path: str | Path, dtype: str, shape: Sequence[int], data: bytes | bytearray | memoryview) -> None:
     """Write a contiguous tensor so that ``torch.load(path, weights_only=True)`` reads it.
 
-    ``data`` are its elements in row-major order, little-endian. Same tensor, same bytes; the file appears whole or not
-    at all. Raises ``ValueError`` if ``dtype`` is unknown or ``data`` has another size than ``shape`` says.
+    ``data`` are its elements in row-major order, little-endian. Equal tensors give equal bytes; the file is written
+    atomically. Raises ``ValueError`` if ``dtype`` is unknown or the size of ``data`` does not match ``shape``.
     """
     view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
     expected = ITEMSIZE.get(dtype, 0) * math.prod(shape)
@@ -413,7 +413,7 @@ def _read_archive(archive: zipfile.ZipFile, view: memoryview) -> PtTensor:
 
 
 def _entry(archive: zipfile.ZipFile, view: memoryview, name: str) -> memoryview:
-    """Bytes of one entry: a slice of the mapped file, since torch stores entries uncompressed."""
+    """Return the bytes of one archive entry: a slice of the mapped file, since torch stores entries uncompressed."""
     info = archive.getinfo(name)
     if info.compress_type != zipfile.ZIP_STORED:
         raise RefusedPickle("is a compressed zip archive; save it with torch.save")
@@ -443,13 +443,13 @@ def _as_elements(data: memoryview, itemsize: int) -> memoryview:
 
 
 def _axes(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int, int]]:
-    """Extent, stride in the storage and stride in row-major order of each axis, the longest last."""
+    """Return extent, stride in the storage and stride in row-major order for each axis, the longest axis last."""
     rows = zip(shape, strides, row_major_strides(shape), strict=True)
     return sorted((extent, stride, packed) for extent, stride, packed in rows if extent > 1)
 
 
 def _gather(elements: memoryview, out: memoryview, start: int, axes: Sequence[tuple[int, int, int]]) -> None:
-    """Copy the elements that lie along ``axes`` from ``start`` on: slice by slice along the longest axis."""
+    """Copy the elements along ``axes``, beginning at ``start``, slice by slice along the longest axis."""
     *outer, (extent, stride, packed) = axes
     for steps in itertools.product(*(range(count) for count, _, _ in outer)):
         first, to = start, 0

@@ -51,8 +51,8 @@ def orchestration_binary(source: str | Path) -> str:
 class Kernel(msgspec.Struct, frozen=True):
     """One kernel: a C++ file that runs on one AIC or AIV core.
 
-    ``source`` is absolute and, unless ``external``, verified to lie inside the artifact.
-    ``signature`` is what the manifest declares, ``None`` where it declares none.
+    ``source`` is absolute and, unless ``external``, verified to lie inside the artifact. ``signature`` is the
+    manifest's declaration, None if it has none.
     """
 
     func_id: int
@@ -65,14 +65,14 @@ class Kernel(msgspec.Struct, frozen=True):
 
     @property
     def binary(self) -> str:
-        """Return its binary's path below OUT, without a suffix."""
+        """Return the path of the kernel's binary below OUT, without a suffix."""
         return kernel_binary(self.core_type, self.name)
 
 
 class Orchestration(msgspec.Struct, frozen=True):
-    """The C++ file that submits kernels as tasks; ``signature`` covers the entry's tensors in ``tensor(i)`` order.
+    """The C++ file that submits kernels as tasks.
 
-    An ``external`` one lies outside of the artifact.
+    ``signature`` covers the entry's tensors in ``tensor(i)`` order. An ``external`` file lies outside of the artifact.
     """
 
     source: Path
@@ -83,7 +83,7 @@ class Orchestration(msgspec.Struct, frozen=True):
 
     @property
     def binary(self) -> str:
-        """Return its binary's path below OUT, without a suffix."""
+        """Return the path of the orchestration's binary below OUT, without a suffix."""
         return orchestration_binary(self.source)
 
 
@@ -109,7 +109,7 @@ class MetaParam(msgspec.Struct, frozen=True):
 
     @property
     def is_tensor(self) -> bool:
-        """Return whether it is a tensor."""
+        """Return whether the parameter is a tensor."""
         return self.kind == "tensor" if self.kind else self.shape is not None
 
 
@@ -122,12 +122,12 @@ class CompiledMeta(msgspec.Struct, frozen=True):
 
     @property
     def tensors(self) -> tuple[MetaParam, ...]:
-        """The tensor parameters, in ``orch_args.tensor(i)`` order."""
+        """Return the tensor parameters, in ``orch_args.tensor(i)`` order."""
         return tuple(p for p in self.params if p.is_tensor)
 
     @property
     def scalars(self) -> tuple[MetaParam, ...]:
-        """The scalar parameters, in ``orch_args.scalar(i)`` order."""
+        """Return the scalar parameters, in ``orch_args.scalar(i)`` order."""
         return tuple(p for p in self.params if not p.is_tensor)
 
 
@@ -148,15 +148,15 @@ class Artifact(msgspec.Struct, frozen=True):
 
     @property
     def manifest_path(self) -> Path:
-        """The manifest this artifact was read from."""
+        """Return the path of the manifest that this artifact was read from."""
         return self.root / "kernel_config.py"
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """Return the manifest and the C++ files, which decide how the artifact behaves on given data."""
+        """Return the manifest and the C++ files, which decide how the artifact behaves on fixed data."""
         return (self.manifest_path, self.orchestration.source, *(kernel.source for kernel in self.kernels))
 
     @property
     def runtime(self) -> str:
-        """Name of the runtime the artifact was compiled for."""
+        """Return the name of the runtime that the artifact was compiled for."""
         return str(self.runtime_config.get("runtime", DEFAULT_RUNTIME))

@@ -1,7 +1,7 @@
 """Reads literal classes of a scene test's file from its syntax tree, without executing it.
 
-Computed cases, classes made by functions and base classes of the user's are not literal. A file with one of these has
-to be executed to be understood; other modules do that in a separate process.
+Computed cases, classes made by functions and user-defined base classes are not literal. A file with one of these must
+be executed, which other modules do in a separate process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PLAIN = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast
 
 
 class NotLiteral(Exception):
-    """The file's declarations are computed: it has to be executed."""
+    """The file's declarations are computed: the file has to be executed."""
 
 
 def is_scene_test(path: Path) -> bool:
@@ -55,7 +55,7 @@ def scene_files(path: Path) -> list[Path]:
 
 
 def mentions_simpler(path: Path) -> bool:
-    """Return whether a file, or a module beside it that it imports, has text that imports simpler's packages."""
+    """Return whether the text of a file, or of a module beside it that it imports, imports simpler's packages."""
     text = _text_of(path)
     beside = (path.with_name(f"{name}.py") for name in _BESIDE.findall(text))
     return bool(_MENTIONED.search(text)) or any(_MENTIONED.search(_text_of(module)) for module in beside)
@@ -98,7 +98,7 @@ def read_literal(path: Path) -> Scenes:
 
 
 class _Reader:
-    """One file. Whatever is not plain ends in `NotLiteral`, or in an error of the evaluator that means the same."""
+    """Reads one file. Raises `NotLiteral`, or an equivalent error of the evaluator, for code that is not literal."""
 
     def __init__(self, path: Path, tree: ast.Module) -> None:
         self._path, self._tree = path, tree
@@ -118,7 +118,7 @@ class _Reader:
                 raise NotLiteral(f"{self._path}:{statement.lineno}: this statement may change what the file declares")
 
     def _bind(self, statement: ast.stmt) -> None:
-        """Remember names that have literal values; a name whose value is unknown is an error where it is used."""
+        """Record names with literal values; using a name with an unknown value is an error."""
         try:
             self._names.statement(statement)
         except ArtifactError:
@@ -135,7 +135,7 @@ class _Reader:
         outside = dict(self._names.names)
         methods = [each.name for each in node.body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))]
         values: dict[str, Any] = {"name": node.name, "line": node.lineno, **arguments}
-        reason = own_way(methods) or fixture_reason(_parameters(node)) or self._marked(node)
+        reason = method_reason(methods) or fixture_reason(_parameters(node)) or self._marked(node)
         for statement in node.body:
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
                 target = getattr(statement.targets[0], "id", "")
@@ -150,7 +150,7 @@ class _Reader:
         return msgspec.convert(values, Scene)
 
     def _attribute(self, name: str, value: ast.expr, level: int) -> dict[str, Any]:
-        """Return the fields of the record that an attribute of the class sets."""
+        """Return the record fields that an attribute of the class sets."""
         if name == "CASES":
             read = CASE_FIELDS if level == CHIP_LEVEL else CASE_FIELDS[:-1]  # how many chips: others' business
             return {"cases": [self._case(case, read) for case in self._elements(value)]}
@@ -185,7 +185,7 @@ class _Reader:
         return next(filter(None, map(self._mark, node.decorator_list)), "")
 
     def _mark(self, node: ast.expr) -> str:
-        """Why a pytest mark keeps a class from running here; empty if it does not."""
+        """Return the reason why a pytest mark prevents a class from running here; empty if it can run."""
         for mark in node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]:
             call = mark if isinstance(mark, ast.Call) else None
             named = call.func if call else mark
@@ -212,7 +212,7 @@ def case_of(fields_of_case: dict[str, Any]) -> SceneCase:
 
 
 def callable_fields(declared: dict[str, Any]) -> dict[str, Any]:
-    """``CALLABLE`` of a class at the level of a chip as fields of its record."""
+    """Return the record fields for the ``CALLABLE`` of a chip-level class."""
     fields: dict[str, Any] = {"kernels": [_plain(entry, SceneKernel) for entry in declared.get("incores", ())]}
     if "orchestration" in declared:
         fields["orchestration"] = _plain(declared["orchestration"], SceneEntry)
@@ -227,7 +227,7 @@ def _plain(entry: dict[str, Any], kind: type[Any]) -> Any:
 
 
 def level_reason(level: int, methods: Collection[str]) -> str:
-    """Why a class of this level, with these methods of its own, does not run here; empty if it does."""
+    """Return why a class of this level and with these methods cannot run here; empty if it can."""
     if level == NODE_LEVEL and "test_run" in methods:
         return "it drives a worker of several chips itself (test_run), which needs simpler"
     here = level in (CHIP_LEVEL, NODE_LEVEL)
@@ -235,7 +235,9 @@ def level_reason(level: int, methods: Collection[str]) -> str:
 
 
 def mark_reason(name: str, words: list[Any]) -> str:
-    """Why a pytest mark of this name keeps a class from running on a simulated platform; empty if it does not."""
+    """Return why a pytest mark of this name prevents a class from running on a simulated platform; empty if it can
+    run.
+    """
     if name == "requires_hardware":
         return f"needs hardware{': ' + ', '.join(map(str, words)) if words else ''}"
     if name == "skip":
@@ -249,13 +251,13 @@ def other_tests(methods: list[str]) -> list[str]:
 
 
 def fixture_reason(parameters: Sequence[str]) -> str:
-    """Why a class whose `test_run` has these parameters does not run here; empty if it does."""
+    """Return why a class whose `test_run` has these parameters cannot run here; empty if it can."""
     more = [name for name in parameters if name not in _GIVEN]
     return f"its test_run takes the fixture {more[0]}" if more else ""
 
 
-def own_way(methods: list[str]) -> str:
-    """Why a class with these methods of its own does not run here; empty if it does."""
+def method_reason(methods: list[str]) -> str:
+    """Return why a class that defines these methods cannot run here; empty if it can."""
     own = [name for name in methods if name in _OWN_WAYS]
     return f"it compiles by itself ({own[0]}), which needs simpler" if own else ""
 
@@ -271,7 +273,7 @@ def _calls(node: ast.expr, name: str) -> bool:
 
 
 def _is_harmless(statement: ast.stmt) -> bool:
-    """Return whether a statement is a docstring, an added path, or a part for scripts only."""
+    """Return whether a statement is a docstring, an addition to sys.path, or a block for use as a script."""
     if isinstance(statement, ast.Pass):
         return True
     if isinstance(statement, ast.If):

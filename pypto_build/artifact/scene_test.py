@@ -1,7 +1,7 @@
 """Prints a scene test: a Python file by which simpler's own test machinery compiles and runs an artifact.
 
-The text serves every generation of that machinery: names that changed (``Tensor`` became ``TensorArg``) and options
-that went (``block_dim``) are looked up when it runs. It needs simpler and torch, and nothing of ours.
+The text works with every version of that machinery: renamed classes (``Tensor`` became ``TensorArg``) and removed
+options (``block_dim``) are looked up when it runs. It needs only simpler and torch.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class SceneTest(msgspec.Struct, frozen=True):
     """The inputs of a scene test's text.
 
     ``platforms`` are the platforms of its cases, ``rtol`` and ``atol`` its tolerances. ``golden`` is a ``golden.py``
-    that computes the outputs missing in the snapshot. With ``keeps_outputs`` the test compares nothing, and writes the
-    outputs to ``actual/`` beside it.
+    that computes outputs missing in the snapshot. With ``keeps_outputs`` the test compares nothing, and writes the
+    outputs to ``actual/`` in its directory.
     """
 
     artifact: Artifact
@@ -98,7 +98,7 @@ def _relative(path: Path, directory: Path) -> str:
 
 
 class _Writer:
-    """The lines that depend on where a parameter's value comes from; remembers which helpers they need."""
+    """Writes the lines that depend on the source of a parameter's value; records the helpers that they need."""
 
     def __init__(self, test: SceneTest) -> None:
         self._test = test
@@ -116,7 +116,7 @@ class _Writer:
         )
 
     def _initial(self, param: Param) -> str | None:
-        """Return the expression for a tensor's content before the run, if it is known."""
+        """Return the expression for a tensor's content before the run; None if unknown."""
         data, dtype = self._test.data, param.dtype
         carrier = f", torch.{dtype}" if dtype in _CARRIERS or dtype in _RETYPED else ""
         if param.name in data.inputs and param.direction != "OUT":
@@ -165,7 +165,7 @@ class _Writer:
 
 
 def _header(test: SceneTest, directory: Path, writer: _Writer) -> list[str]:
-    """Everything above the class."""
+    """Return the lines above the class."""
     needs = writer.helpers
     scalars = any(param.kind == "scalar" for param in test.interface.params)
     name = test.artifact.name.replace("\\", "/").replace('"', "'")  # it stands in a docstring
@@ -246,7 +246,7 @@ def _class(test: SceneTest, specs: list[str], golden: list[str]) -> list[str]:
 
 
 def _lines(text: str, blank: int = 2) -> list[str]:
-    """Lines of a definition, after ``blank`` empty ones."""
+    """Return the lines of a definition, after ``blank`` empty lines."""
     return [""] * blank + text.strip("\n").split("\n")
 
 

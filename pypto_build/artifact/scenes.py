@@ -75,7 +75,7 @@ class SceneEntry(msgspec.Struct, frozen=True):
 
 
 def scene_tolerance(position: str | Path, name: str, value: object) -> float:
-    """Return the tolerance ``name`` of a class. Raises a usage error at ``position`` for other values."""
+    """Return the tolerance ``name`` of a class. Raises a usage error at ``position`` for an invalid value."""
     if not is_tolerance(value):
         raise ArtifactError(position, f"{name} = {value!r} is not a tolerance", "write a finite number of 0 or more")
     return float(value)  # type: ignore[arg-type]
@@ -84,8 +84,8 @@ def scene_tolerance(position: str | Path, name: str, value: object) -> float:
 class Scene(msgspec.Struct, frozen=True):
     """One ``@scene_test`` class.
 
-    ``judged``: it compares outputs by itself, or looks at what a run left. ``reason`` says why none of its cases runs
-    here; ``others`` are test methods besides the one of the cases. ``environment`` is set while it runs.
+    ``judged``: the class compares outputs itself, or inspects the files of a run. ``reason`` says why none of its cases
+    runs here; ``others`` are test methods that do not run its cases. ``environment`` is set while it runs.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Scene(msgspec.Struct, frozen=True):
     environment: dict[str, str] = {}
 
     def why_not(self, case: SceneCase, platform: str) -> str:
-        """Why a case does not run on a simulated platform here; empty if it does."""
+        """Return why a case does not run on a simulated platform here; empty if it does."""
         if self.reason:
             return self.reason
         if platform in case.platforms:
@@ -140,9 +140,9 @@ class Arguments(msgspec.Struct, frozen=True):
 class CaseOutcome(msgspec.Struct, frozen=True):
     """Outcome of one case in a build; ``origin`` is FILE::CLASS::CASE, or a file for all of its cases.
 
-    If it ``ran``, ``verdict`` is from this run; without a verdict, its data could not be made for the ``reason``. If it
-    did not run, a ``verdict`` means that it was not built; without one it was skipped for the ``reason``. ``output``
-    is that of the run.
+    If the case ``ran``, ``verdict`` is from this run; without a verdict, its data could not be computed for the
+    ``reason``. If the case did not run, a ``verdict`` means that the build failed; without one it was skipped for the
+    ``reason``. ``output`` is the output of the run.
     """
 
     origin: str
@@ -153,24 +153,24 @@ class CaseOutcome(msgspec.Struct, frozen=True):
 
 
 def encode_scenes(scenes: Scenes) -> bytes:
-    """``scenes`` as JSON."""
+    """Return ``scenes`` as JSON."""
     return msgspec.json.format(msgspec.json.encode(scenes), indent=1) + b"\n"
 
 
 def read_scenes(path: Path) -> Scenes:
-    """Return the document that `encode_scenes` wrote; a usage error for other content."""
+    """Return the document that `encode_scenes` wrote. Raises a usage error for other content."""
     return _read(path, Scenes)
 
 
 def read_arguments(path: Path) -> Arguments:
-    """Read the arguments that a case's data was made for; a usage error for names that are none."""
+    """Read the arguments that a case's data was generated for. Raises a usage error for invalid names."""
     arguments = _read(path, Arguments)
     for name in (*arguments.tensors, *arguments.scalars):
         if not name.isidentifier():
             raise ArtifactError(
                 path,
                 f"{name!r} is not a valid parameter name",
-                ("rename the parameter, then generate the data again with FORCE=1"),
+                "rename the parameter, then generate the data again with FORCE=1",
             )
     return arguments
 
@@ -180,7 +180,7 @@ def _read(path: Path, kind: type[Document]) -> Document:
 
 
 def scene_artifact(scene: Scene, file: Path, root: Path) -> Artifact:
-    """Return the artifact of a class of ``file``, in the directory ``root``.
+    """Return the artifact of a scene-test class in ``file``; its directory is ``root``.
 
     Raises a usage error naming the class and the faulty entry.
     """
@@ -227,7 +227,7 @@ def matches(selector: str, class_name: str, case_name: str) -> bool:
 
 
 def file_name(text: str) -> str:
-    """``text`` as the name of a kernel or a file."""
+    """Return ``text`` converted to a valid name of a kernel or file."""
     name = _NOT_A_NAME.sub("_", text)
     return name if name[:1].isalpha() or name[:1] == "_" else f"_{name}"
 
@@ -252,14 +252,16 @@ def _source(file: Path, source: str, position: str, field: str) -> Path:
 
 
 def _include_dirs(file: Path, kernel: SceneKernel, position: str) -> tuple[Path, ...]:
-    """Return the kernel's existing directories of headers. Raises a usage error if none of several exists."""
+    """Return the kernel's header directories that exist. Raises a usage error if directories are named and none
+    exists.
+    """
     directories = []
     for text in kernel.extra_include_dirs:
         expanded = os.path.expandvars(text)
         if "$" in expanded:
             raise ArtifactError(
                 position,
-                (f"extra_include_dirs: {text} uses an environment variable that is not set"),
+                f"extra_include_dirs: {text} uses an environment variable that is not set",
                 "set the variable",
             )
         directory = Path(os.path.normpath(file.parent / expanded))

@@ -25,7 +25,7 @@ def fits_memory(shape: Sequence[int]) -> bool:
 
 
 def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in elements of a tensor of ``shape`` whose last dimension is contiguous."""
+    """Return the strides in elements of a tensor of ``shape`` whose last dimension is contiguous."""
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * shape[axis + 1]

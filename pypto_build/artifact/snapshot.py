@@ -28,11 +28,11 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def snapshot(artifact: Artifact | Path, data_dir: str | Path | None = None, golden: Path | None = None) -> Snapshot:
-    """Return the snapshot of ``artifact`` (read, or its directory): its own ``data/``, else ``data_dir`` (``DATA=``).
+    """Return the snapshot of ``artifact`` (an `Artifact` or a directory): its own ``data/``, else ``data_dir``
+    (``DATA=``).
 
     ``data_dir`` is a directory with ``in/`` and ``out/``, either of those two, or a directory with ``data/`` (another
-    artifact). Goldens come from ``golden``, if it is given, or from its ``out/``. Raises a usage error for other
-    directories.
+    artifact). ``golden``, if given, supplies the goldens from its ``out/``. Raises a usage error for other directories.
     """
     own = artifact if isinstance(artifact, Path) else artifact.root
     root = own / DATA_DIR if data_dir is None else _data_root(data_dir)
@@ -40,7 +40,9 @@ def snapshot(artifact: Artifact | Path, data_dir: str | Path | None = None, gold
 
 
 def goldens_in(directory: Path) -> Path:
-    """The directory with a ``.pt`` file for each output: ``out/`` of a directory of data, else the directory itself."""
+    """Return the directory with a ``.pt`` file for each output: ``out/`` of a data directory, else the directory
+    itself.
+    """
     return directory / "out" if (directory / "out").is_dir() else directory
 
 
@@ -53,7 +55,7 @@ def is_reference(data: str | Path | None, base: Path = Path()) -> bool:
 
 
 def missing_goldens(data: Snapshot, outputs: Iterable[str]) -> tuple[str, ...]:
-    """Return the ``outputs`` that have no golden although others have one; a snapshot without goldens misses none."""
+    """Return the ``outputs`` that have no golden although others have one; empty for a snapshot without goldens."""
     return tuple(name for name in outputs if name not in data.outputs) if data.outputs else ()
 
 

@@ -15,9 +15,9 @@ from .errors import ArtifactError
 
 
 class Vintage(msgspec.Struct, frozen=True):
-    """One generation of the API: ``name`` is the month or day it begins.
+    """One generation of the API; ``name`` is the month or day it began.
 
-    ``marks`` are regular expressions that must all be found in the orchestration, ``absent`` ones that must not.
+    ``marks`` are regular expressions that must all match the orchestration, ``absent`` are those that must not.
     """
 
     name: str
@@ -69,6 +69,6 @@ def detect_vintage(text: str, path: str | Path = "orchestration") -> Vintage:
     newest = VINTAGES[0]
     raise ArtifactError(
         path,
-        (f"unknown API version: the file uses neither {newest.api} ({newest.name}) nor an older orchestration API"),
+        f"unknown API version: the file uses neither {newest.api} ({newest.name}) nor an older orchestration API",
         "check that ORCHESTRATION.source names the orchestration that the compiler wrote",
     )

@@ -1,8 +1,8 @@
 """The protocol between a command and the resident process.
 
 The server sends the number of a process. The client sends the command, its environment, working directory and umask,
-and the three standard streams. The server answers with an exit status; the client passes signals on. Without an answer,
-the command runs by itself.
+and the three standard streams. The server answers with an exit status; the client forwards signals. Without an answer,
+the client runs the command in its own process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CONNECT_S = 2.0
 def ask(socket_path: str, situation: str, words: list[str], scons: SconsStart | None = None) -> int | None:
     """Run the command in the resident process and return its exit status; None if that process did not run it.
 
-    ``words`` are those of ``pypto-build``, or of ``scons`` where that is the running command.
+    ``words`` are the arguments of ``scons`` if ``scons`` is set, else of ``pypto-build``.
     """
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     connection.settimeout(_CONNECT_S)
@@ -72,7 +72,7 @@ def _umask() -> int:
 
 
 def _number(connection: _socket.socket) -> int | None:
-    """Return the next number that the other end sends; None at its end."""
+    """Return the next number that the other end sends; None at the end of the stream."""
     data = b""
     while len(data) < NUMBER.size:
         piece = connection.recv(NUMBER.size - len(data))
@@ -83,7 +83,7 @@ def _number(connection: _socket.socket) -> int | None:
 
 
 class _PassedOn:
-    """Sends the signals that would end this command to the process group that works for it."""
+    """Forwards the signals that would end this command to the process group that executes it."""
 
     _SIGNALS = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
 
@@ -100,6 +100,6 @@ class _PassedOn:
             pass
 
     def stop(self) -> None:
-        """From now on, signals are for this process again."""
+        """Stop forwarding signals: this process handles them again."""
         for number, handler in self._before.items():
             _signal.signal(number, handler)

@@ -1,8 +1,7 @@
 """The socket on which a command finds the resident process: one for each user, version and environment.
 
-The socket's name includes all that a process cannot take over from a message, so commands that differ there use
-different processes. Standard library only, and little of that: every command pays for these imports, and the modules
-around `_socket` and `_signal` take as long as all the rest.
+The socket's name includes all state that no message can carry, so commands with different state use different
+processes. It imports few modules of the standard library, because every command pays for these imports.
 """
 
 from __future__ import annotations
@@ -35,8 +34,10 @@ START_VARIABLES = (
 _PEER = struct.Struct("3i")  # process, user, group
 
 
-def is_wanted() -> bool:
-    """Return whether this command may use a resident process; not in CI, where the job would wait for its end."""
+def may_use_server() -> bool:
+    """Return whether this command may use a resident process; False in CI, where the job would wait for that process
+    to end.
+    """
     chosen = os.environ.get(VARIABLE, "")
     return chosen not in ("0", "no", "off", "false") and (bool(chosen) or not os.environ.get("CI"))
 
@@ -67,7 +68,9 @@ def address(sockets: str, situation: str) -> str:
 
 
 def describe_situation() -> str:
-    """Return all that a process cannot take over from another by a message: only those who agree may share one."""
+    """Return the process state that no message can carry: only processes that agree in it may share a resident
+    process.
+    """
     environment = {name: value for name, value in os.environ.items() if name.startswith(START_VARIABLES)}
     return repr(
         (

@@ -14,7 +14,7 @@ from pypto_build.toolchain.python import own_tool
 
 
 def start_server(socket_path: str) -> None:
-    """Start the process that answers at ``socket_path``, if there is none. Where it cannot start, nothing is lost."""
+    """Start the resident process at ``socket_path``, unless it is running. A failure to start is ignored."""
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         if connection.connect_ex(socket_path) == 0:
             return
@@ -29,13 +29,13 @@ def start_server(socket_path: str) -> None:
 
 
 def _python_flags() -> list[str]:
-    """Return the flags of this interpreter: commands use only a process that was started with the same."""
+    """Return the flags of this interpreter: a command uses only a resident process with the same flags."""
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     return flags
 
 
 def end_servers() -> int:
-    """End this user's resident processes, and return their number."""
+    """End all resident processes of this user, and return their number."""
     sockets = directory()
     ended = 0
     for note in sorted(Path(sockets).glob("*.pid")) if sockets else ():

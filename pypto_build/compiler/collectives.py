@@ -27,7 +27,7 @@ _CHUNK_BYTES = 16 * 1024  # of a tile that passes through vector memory
 
 
 class WrongCollective(ValueError):
-    """An invalid request of a call; the message has the reason."""
+    """A call requests an invalid collective; the message has the reason."""
 
 
 #: The signal of a host program's collective that is given none: a cell for each rank there can be.
@@ -70,7 +70,7 @@ def _word(part: Any) -> str:
 
 
 def _tile(shape: tuple[int, int], dtype: DType) -> tuple[int, int]:
-    """The largest part of a window that divides it and passes through vector memory at once."""
+    """Return the largest part of a window that divides it and fits into vector memory at once."""
     rows, cols = shape
     fits = [c for c in range(1, cols + 1) if cols % c == 0 and c * dtype.size <= _CHUNK_BYTES]
     whole = [c for c in fits if c * dtype.size % 32 == 0]
@@ -94,7 +94,9 @@ def _one_of(name: str, value: Any, words: tuple[str, ...], hint: str = "") -> No
 
 @cache
 def _barrier(cells: str) -> JitFunction:
-    """A barrier whose cells are a signal of one axis (`1`), or the first column (`2`) or `row` of one of two."""
+    """Return a barrier. Its cells are a signal with one axis (`1`), or the first column (`2`) or first `row` of a
+    signal with two.
+    """
     one_axis, in_a_row = cells == "1", cells == "row"
 
     @pl.jit.inline
@@ -169,8 +171,9 @@ def _allreduce(meet: JitFunction, window: WindowType, signal: WindowType, *, op:
 
 
 def _ring(window: WindowType, signal: WindowType, op: str) -> JitFunction:
-    """Return the ring algorithm: a rank reads from its predecessor alone; shares are summed on their way, then sums go
-    round."""
+    """Return the ring algorithm: a rank reads from its predecessor alone. Shares are summed on the first round; the
+    second round distributes the sums.
+    """
     if len(signal.shape) != 2 or not isinstance(signal.shape[1], int) or signal.shape[1] < 2:
         raise WrongCollective(f"signal of a ring is [2 * (NR - 1), NR], NR known when compiling, found {signal}")
     ranks, (rows, all_cols), combine, meet = signal.shape[1], _extents(window), _combine(op), _barrier("row")
@@ -278,7 +281,9 @@ def _all_to_all(meet: JitFunction, source: WindowType, window: WindowType) -> Ji
 def _all_to_all_v(
     meet: JitFunction, source: WindowType, window: WindowType, sent: WindowType, taken: WindowType, signal: WindowType
 ) -> JitFunction:
-    """Return all_to_all with blocks of as many rows as fit; the number of valid rows is sent beside them."""
+    """Return all_to_all for blocks of variable length: a block holds the largest number of rows, and the number of
+    valid rows is sent with it.
+    """
     (all_rows, cols), ranks = _extents(source), signal.shape[0]
     if _extents(window) != (all_rows, cols):
         raise WrongCollective(f"{source} and {window} differ in their extents")
@@ -333,7 +338,7 @@ def chip_directory(name: str) -> str:
 
 @cache
 def builtin(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str, Any], ...]) -> JitFunction:
-    """The chip program that does a collective on windows of these types, on the rank that it is dispatched to.
+    """Return the chip program that runs a collective on windows of these types, on the rank that it is dispatched to.
 
     Raises `WrongCollective`.
     """
@@ -351,7 +356,7 @@ def builtin(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str, 
 
 
 def _named(source: Callable[..., Any], name: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """The same function under another name, which sees these names."""
+    """Return a copy of the function under another name, with ``names`` as additional globals."""
     return FunctionType(source.__code__, {**source.__globals__, **names}, name)
 
 

@@ -66,7 +66,7 @@ class Member:
 
     @property
     def payload(self) -> Payload | None:
-        """Return the arguments that it is passed; None if it is never submitted."""
+        """Return the arguments that the orchestration passes to the kernel; None if it is never submitted."""
         return Payload(len(self.submission.signature), self.submission.scalars) if self.submission else None
 
 
@@ -179,7 +179,7 @@ class Completion:
     # --- files ---------------------------------------------------------------------------------------------------
 
     def _take(self, unit: str, kernels: list[Path]) -> bool:
-        """Copy what the compiler has made of a unit, if it is all there."""
+        """Copy the files that the compiler wrote for a unit; return False if one is missing."""
         if not all((self.root / path).is_file() for path in kernels):
             return False
         modules = [Path("ptoas", f"{unit}{suffix}") for suffix in (".pto", ".cpp")]
@@ -235,7 +235,7 @@ class Completion:
                 link.symlink_to(path, target_is_directory=path.is_dir())
 
     def _write(self, name: str, text: str) -> None:
-        """Only what changed: an edit of one module leaves the other files as they are."""
+        """Write a file only if its text changed."""
         path = self.output / name
         data = text.encode()
         if not path.exists() or path.read_bytes() != data:

@@ -29,7 +29,7 @@ def literal(value: int | float | bool) -> str:
 
 
 def float_literal(value: float) -> str:
-    """The shortest decimal that is the same float: `1.0f`, `0.1f`, `1e-06f`."""
+    """Return the shortest decimal literal that is the same float: `1.0f`, `0.1f`, `1e-06f`."""
     single = struct.unpack("<f", struct.pack("<f", value))[0]
     text = next(
         t
@@ -40,7 +40,7 @@ def float_literal(value: float) -> str:
 
 
 def scalar_text(op: Op, expression: Callable[[Operand], str], types: Mapping[str, Type]) -> str:
-    """The expression of an `s.<name>` operation."""
+    """Return the C++ expression of an `s.<name>` operation."""
     name, dtype = op.name[2:], op.attrs["dtype"]
     args = [expression(a) for a in op.args]
     if name in _INFIX:

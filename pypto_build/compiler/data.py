@@ -26,7 +26,7 @@ _FAILED = 4
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Make the data, and return the exit status."""
+    """Compute the data, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m pypto_build.compiler.data", description=__doc__)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--script", type=Path)

@@ -54,9 +54,10 @@ def _random(name, shape, dtype):
 
 
 def generate_golden(jit: JitFunction, entry: IrFunction, seed: int = 0) -> str:
-    """The text of golden.py; another `seed`, other random inputs.
+    """Return the text of golden.py.
 
-    Raises CompileError when the reference uses what cannot be written down.
+    Another `seed` gives other random inputs. Raises CompileError if the reference uses objects that cannot be written
+    as source text.
     """
     if jit.reference_function is None:
         raise CompileError(entry.position, f"{jit.name} has no reference", f"decorate one with @{jit.name}.reference")
@@ -194,7 +195,7 @@ def _is_constant(value: object) -> bool:
 
 
 def _free(node: ast.FunctionDef) -> list[str]:
-    """Names a function uses and does not define."""
+    """Return the names that a function uses and does not define."""
     own = {
         a.arg for inner in ast.walk(node) if isinstance(inner, ast.arguments) for a in (*inner.args, *inner.kwonlyargs)
     }
@@ -212,7 +213,9 @@ def _free(node: ast.FunctionDef) -> list[str]:
 
 @dataclass(frozen=True)
 class Compiled:
-    """`files` by path relative to the artifact; `roots` the directories with a golden.py, relative too."""
+    """The compiled files: `files` by path relative to the artifact; `roots` are the directories with a golden.py,
+    relative too.
+    """
 
     files: dict[str, str]
     roots: tuple[str, ...]
@@ -221,7 +224,7 @@ class Compiled:
 def compile_file(
     path: str, output_dir: str | Path, platform: str, options: Options | None = None, *, dump_passes: bool = False
 ) -> Compiled:
-    """Everything the artifact of a program consists of, except data. Raises CompileError; writes nothing."""
+    """Compile a program and return all files of its artifact, except data. Raises CompileError; writes nothing."""
     before = set(sys.modules)
     module = load_module(path)
     entries = entries_of(module)
@@ -254,7 +257,7 @@ def compile_entry(
     *,
     dump_passes: bool = False,
 ) -> dict[str, str]:
-    """The files of one program."""
+    """Compile one program and return its files."""
     dumps: dict[str, str] | None = {} if dump_passes else None
     try:
         program = run_passes(build_program(entry, platform), dumps)
@@ -271,7 +274,7 @@ def compile_entry(
 def compile_host(
     entry: JitFunction, output_dir: Path, platform: str, options: Options | None = None, *, dump_passes: bool = False
 ) -> dict[str, str]:
-    """The files of a program for several chips: its driver, and one artifact a chip program."""
+    """Compile a program for several chips and return its files: its driver, and one artifact for each chip program."""
     options = options or Options()
     dumps: dict[str, str] | None = {} if dump_passes else None
     try:

@@ -30,7 +30,7 @@ BACKENDS = {"a2a3": "Ascend910B", "a5": "Ascend950"}
 
 
 def generate_manifest(entry: IrFunction, result: OrchestrationResult, vintage: ApiVintage = TODAY) -> str:
-    """Importing it needs simpler, for `ArgDirection`, as it does upstream."""
+    """Return the manifest's text. Importing it needs simpler, for `ArgDirection`, as upstream's manifests do."""
     config = "".join(f'\t"{key}": {value},\n' for key, value in vintage.runtime_config)
     tensors = ", ".join(f"_D.{p.direction.name}" for p in entry.tensors())
     kernels = "".join(
@@ -43,7 +43,9 @@ def generate_manifest(entry: IrFunction, result: OrchestrationResult, vintage: A
 
 
 def manifest_text(program: str, config: str, signature: str, kernels: str, about: str = "") -> str:
-    """A manifest around rows of its configuration and of its kernels; ``about`` is a comment on the former."""
+    """Return the text of a manifest with these rows for configuration and kernels; ``about`` is a comment on the
+    configuration.
+    """
     return f"""\
 # Kernel and Orchestration Configuration
 
@@ -83,7 +85,7 @@ def _kernel(name: str, result: OrchestrationResult) -> str:
 
 
 def generate_meta(program: Program, entry: IrFunction) -> str:
-    """Schema 1; a dynamic extent is -1, a scalar has no shape."""
+    """Return the program's metadata (schema 1); a dynamic extent is -1, a scalar has no shape."""
     outputs = sum(p.direction.value != "In" for p in entry.tensors())
     document = {
         "schema": 1,
@@ -96,7 +98,7 @@ def generate_meta(program: Program, entry: IrFunction) -> str:
 
 
 def params_document(entry: IrFunction) -> list[dict[str, Any]]:
-    """The parameters of a program as its metadata lists them."""
+    """Return the parameters of a program for its metadata."""
     params = []
     for param in entry.params:
         shape = None
@@ -115,9 +117,9 @@ def params_document(entry: IrFunction) -> list[dict[str, Any]]:
 def generate_scene_test(
     program: Program, entry: IrFunction, output_dir: str | Path, vintage: ApiVintage = TODAY
 ) -> str:
-    """The text of `kernel_config_scene_test.py`, beside the manifest.
+    """Return the text of `kernel_config_scene_test.py`, which lies beside the manifest.
 
-    With a reference its values come from `data/`, which the reference fills; without one they are left to fill in.
+    With a reference its values come from `data/`, which the reference fills; without one the user must fill them in.
     """
     root = Path(output_dir).absolute()
     config: dict[str, Any] = {"runtime": DEFAULT_RUNTIME, **dict(vintage.runtime_config)}
@@ -160,7 +162,7 @@ def _params(entry: IrFunction) -> tuple[Param, ...]:
 
 
 def _snapshot(root: Path, entry: IrFunction) -> Snapshot:
-    """The files that the program's reference makes."""
+    """Return the data files that the program's reference will write."""
     inputs = [p.variable for p in entry.params if p.direction is not Direction.OUT]
     outputs = [p.variable for p in entry.tensors() if p.direction is not Direction.IN]
     data = root / "data"
@@ -217,7 +219,8 @@ class Options:
 
 
 def generate(program: Program, output_dir: str | Path, options: Options | None = None) -> dict[str, str]:
-    """The files of the artifact of a program whose passes have run, by path relative to `output_dir`; writes nothing.
+    """Return the files of an artifact, by path relative to `output_dir`, for a program whose passes have run; writes
+    nothing.
 
     Raises CompileError.
     """
@@ -249,7 +252,7 @@ def generate(program: Program, output_dir: str | Path, options: Options | None =
 
 
 def units(program: Program) -> dict[str, list[IrFunction]]:
-    """Return the kernels by their module: their own, or their group's."""
+    """Return the kernels by module: a kernel's own module, or the module of its group."""
     kernels: dict[str, list[IrFunction]] = {}
     for kernel in program.kernels:
         kernels.setdefault(kernel.group or kernel.name, []).append(kernel)
@@ -257,7 +260,7 @@ def units(program: Program) -> dict[str, list[IrFunction]]:
 
 
 def generate_unit(program: Program, members: list[IrFunction], unit: str, locations: bool = True) -> tuple[Module, str]:
-    """A unit's module and its text, parsed, checked and printed by the .pto package."""
+    """Return a unit's module and its text, parsed, checked and printed by the .pto package."""
     lines = [f'module attributes {{pto.target_arch = "{program.arch}"}} {{']
     for member in members:
         lines += FunctionEmitter(member, program.arch, locations).emit()
@@ -276,7 +279,7 @@ def generate_unit(program: Program, members: list[IrFunction], unit: str, locati
 
 
 def _in_program(module: Module, line: int, otherwise: SourcePosition) -> SourcePosition:
-    """The program's line that a line of the module came from."""
+    """Return the program's line that a line of the module came from, else ``otherwise``."""
     for function in module.functions():
         for op in function.body.walk() if function.body else ():
             if op.loc and op.loc.file and module.source.position(op.token).line == line:

@@ -1,5 +1,6 @@
-"""`orchestration/host_orch.py` and `distributed_meta.json`: what dispatches the chip programs, as PyPTO's backend
-writes it."""
+"""`orchestration/host_orch.py` and `distributed_meta.json`: the host driver that dispatches the chip programs, in
+the form of PyPTO's backend.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ from .vintages import ApiVintage
 
 @dataclass(frozen=True)
 class HostProgram:
-    """`function` dispatches `chips`, whose passes have run; `dumps` has each program after each pass, if wanted."""
+    """`function` dispatches `chips`, whose passes have run; `dumps` has each program after each pass, if requested."""
 
     function: IrFunction
     chips: dict[str, Program]
@@ -55,7 +56,7 @@ class HostProgram:
 
 
 def build_host(entry: JitFunction, platform: str, dumps: dict[str, str] | None = None) -> HostProgram:
-    """The host program `entry` and its chip programs, ready for emission. Raises CompileError."""
+    """Return the host program `entry` and its chip programs, ready for emission. Raises CompileError."""
     chips: dict[str, Program] = {}
     inlined: dict[str, IrFunction] = {}
 
@@ -97,7 +98,9 @@ Ranks = tuple[int, ...]  # none: all of them
 
 @dataclass(frozen=True)
 class Domain:
-    """`ranks` are its members, none for all; `buffers` the names of its buffers in their order."""
+    """A domain of ranks that share windows: `ranks` are its members (empty for all), `buffers` the names of its
+    buffers in their order.
+    """
 
     number: int
     ranks: Ranks
@@ -109,7 +112,7 @@ class Domain:
 
     @property
     def handle(self) -> str:
-        """The driver's variable."""
+        """Return the driver's variable for the domain."""
         return f"__{self.name}"
 
 
@@ -129,7 +132,9 @@ def domains_of(host: HostProgram) -> list[Domain]:
 
 
 def _collect(block: Block, indices: dict[str, Ranks], windows: dict[str, str], used: dict[str, list[Ranks]]) -> None:
-    """Collect the ranks that windows of each buffer go to; `indices` has the values of loop indices, if constant."""
+    """Collect the ranks that windows of each buffer are dispatched to; `indices` has the constant values of loop
+    indices.
+    """
     for op in block.ops:
         if op.name == "window":
             windows[op.result] = op.ref(0).name
@@ -167,7 +172,7 @@ def buffer_count(values: Values, name: str) -> list[Dim]:
 
 
 def buffer_bytes(values: Values, name: str) -> list[Dim]:
-    """The factors of a buffer's size in bytes."""
+    """Return the factors of a buffer's size in bytes."""
     buffer = expect(values.types[name], BufferType, name)
     size = buffer.dtype.size if buffer.dtype else 1
     *rest, last = buffer_count(values, name)
@@ -195,7 +200,7 @@ class HostText(Statements):
         self.made = {op.result: op for op in function.body.walk() if op.results and not op.blocks}
 
     def name(self, value: str) -> str:
-        """The Python name of a number: the variable's own where it is free, else with its version."""
+        """Return the Python name of a number: the variable's own name if unused, else with its version."""
         stem = self.values[value].stem
         return self.give(value, stem if stem not in self.taken and not stem.startswith("_") else value)
 
@@ -213,7 +218,7 @@ class HostText(Statements):
         return str(dim) if isinstance(dim, int) else self.expression(dim)
 
     def pure(self, op: Op) -> str:
-        """A number as one expression, its parts in parentheses."""
+        """Return a number as one expression, its operands in parentheses."""
         if op.name == "world_size":
             return "world_size"
         name, args = op.name[2:], [self.expression(arg) for arg in op.args]
@@ -235,7 +240,7 @@ class HostText(Statements):
     # --- control flow ------------------------------------------------------------------------------------------------
 
     def number(self, op: Op) -> None:
-        """Numbers are written where they are used."""
+        """Record a number, whose expression is written at its uses."""
         self.names.setdefault(op.result, self.pure(op))
 
     def loop(self, op: Op) -> None:
@@ -247,7 +252,7 @@ class HostText(Statements):
         self.taken.discard(self.names[body.params[0]])
 
     def tuple(self, extents: Sequence[Dim]) -> str:
-        """Extents as a tuple."""
+        """Return extents as a Python tuple."""
         return f"({', '.join(map(self.dim, extents))}{',' if len(extents) == 1 else ''})"
 
     def carried(self, results: Sequence[str], params: Sequence[str], inits: Sequence[Operand]) -> list[str]:
@@ -269,7 +274,7 @@ class HostText(Statements):
             self.nested(op.blocks[1], targets)
 
     def nested(self, block: Block, targets: Sequence[str]) -> None:
-        """Write a block one level deeper, and assign the values that it passes on, all at once."""
+        """Write a block one level deeper, and assign all values that it yields at once."""
         self.depth += 1
         self.block(block)
         pairs = [(t, self.expression(y)) for t, y in zip(targets, block.yields, strict=True)]
@@ -295,12 +300,12 @@ from pypto.runtime.distributed_runner import _submit_chip
 
 
 def generate_driver(host: HostProgram) -> str:
-    """The text of host_orch.py. Raises CompileError."""
+    """Return the text of host_orch.py. Raises CompileError."""
     return _Driver(host).text()
 
 
 def generate_distributed_meta(host: HostProgram, vintage: ApiVintage) -> str:
-    """Schema 2; a dynamic extent is -1, a scalar has no shape."""
+    """Return the metadata (schema 2); a dynamic extent is -1, a scalar has no shape."""
     document = {
         "schema": 2,
         "params": params_document(host.function),
@@ -340,7 +345,7 @@ class _Driver(HostText):
         return f"{head}{self.allocation()}{body}\n\n\n{function.name}._pypto_distributed_entry = True\n"
 
     def entry(self) -> None:
-        """Numbers, and extents of tensors."""
+        """Write the driver's parameters: numbers, and extents of tensors."""
         for scalar in self.function.scalars():
             self.add(f'{self.name(scalar.name)} = tensors["{scalar.variable}"]')
         for param in self.function.tensors():
@@ -352,7 +357,9 @@ class _Driver(HostText):
             self.add(line)
 
     def allocation(self) -> str:
-        """`_alloc_intermediates`: tensors of the host program, and a token a rank that orders what communicates."""
+        """Return `_alloc_intermediates`, which allocates tensors of the host program, and for each rank a token that
+        orders its communication.
+        """
         lines = [*self.extents, *self.intermediates] if self.intermediates else []
         for domain in self.domains:
             lines += [
@@ -367,7 +374,7 @@ class _Driver(HostText):
         )
 
     def domain(self, domain: Domain) -> None:
-        """The windows that some ranks share, and their content."""
+        """Write the windows that some ranks share, and their initial content."""
         sizes = {name: self.inlined(buffer_bytes(self.values, name)) for name in domain.buffers}
         self.add("with (_domain_provider or orch.allocate_domain)(")
         self.depth += 1
@@ -416,7 +423,7 @@ class _Driver(HostText):
                 raise CompileError(op.position, f"{op.name} cannot stand in a host program")
 
     def create(self, op: Op) -> None:
-        """A tensor of the host program's own, made before anything is dispatched."""
+        """Write a tensor that belongs to the host program; it is created before the first dispatch."""
         type_ = self.values.tensor(op.result)
         name = self.values[op.result].stem
         key = name if name not in {p.variable for p in self.function.params} else op.result
@@ -440,7 +447,7 @@ class _Driver(HostText):
         return f"{source}[{', '.join(parts)}]"
 
     def dispatch(self, op: Op) -> None:
-        """One chip program on one rank: its tensors, the tokens of its domains, its numbers, its contexts."""
+        """Write the dispatch of a chip program to one rank: tensors, tokens of domains, numbers, contexts."""
         callee = self.host.chips[op.callee].entries[0]
         name = f"_ta_{self.dispatches}"
         self.dispatches += 1
@@ -486,5 +493,5 @@ class _Driver(HostText):
 
 
 def aligned(size: str) -> str:
-    """A number of bytes, rounded up as a window's buffers are."""
+    """Return a number of bytes, rounded up to the alignment of a window's buffers."""
     return str(-(-int(size) // 32) * 32) if size.isdigit() else f"({size} + 31) // 32 * 32"

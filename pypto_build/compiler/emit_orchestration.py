@@ -41,7 +41,9 @@ from .vintages import TODAY, ApiVintage
 
 
 class Statements:
-    """Common parts of the texts of host drivers and orchestrations. ``names`` are expressions by value."""
+    """Common parts of the texts of host drivers and orchestrations. ``names`` are C++ or Python expressions by
+    value.
+    """
 
     def __init__(self, function: IrFunction, taken: Iterable[str]) -> None:
         self.function = function
@@ -52,11 +54,11 @@ class Statements:
         self.taken = set(taken)
 
     def add(self, line: str = "") -> None:
-        """A line, as deep as the block it stands in."""
+        """Append a line, indented as the current block."""
         self.lines.append("    " * self.depth + line if line else "")
 
     def give(self, value: str, name: str) -> str:
-        """Let a value have a name, which nothing else gets."""
+        """Assign a unique name to a value, and return it."""
         self.taken.add(name)
         self.names[value] = name
         return name
@@ -81,7 +83,7 @@ class OrchestrationText(Statements):
         self.result = OrchestrationResult("")
 
     def name(self, value: str, prefix: str = "") -> str:
-        """The C++ name of a value: the variable's own where it is free, else with its version."""
+        """Return the C++ name of a value: the variable's own name if unused, else with its version."""
         plain = prefix + self.values[value].stem
         return self.give(value, plain if plain not in self.taken else prefix + value)
 
@@ -94,7 +96,7 @@ class OrchestrationText(Statements):
         raise TypeError("a list is no expression")
 
     def dim(self, dim: Dim | Operand) -> str:
-        """An extent or index as the API takes it."""
+        """Return an extent or index as the API takes it."""
         match dim:
             case int():
                 return str(dim)
@@ -167,7 +169,7 @@ class TaskEmitter:
             self.submitted.add(name)
 
     def lanes(self, members: list[IrFunction], ids: list[int]) -> list[str]:
-        """Kernels of the cube core and of the two vector cores, for a task that takes more than one core."""
+        """Return the kernels for the cube core and both vector cores, for a task on more than one core."""
         if len(members) == 1 and members[0].split < 0:
             return []
         vector = str(ids[-1])
@@ -175,7 +177,7 @@ class TaskEmitter:
         return [cube, vector, vector if members[-1].split >= 0 else "INVALID_KERNEL_ID"]
 
     def dummy(self, op: Op) -> None:
-        """A task that runs nothing and ends when others have."""
+        """Write a task without kernels, which ends after the tasks that it depends on."""
         out, number = self.out, self.count
         self.count += 1
         out.add()
@@ -230,13 +232,13 @@ class TaskEmitter:
         return f"Spmd {callee}: {callee}" if launch.blocks is not None else f"Task {number}: {callee}"
 
     def members(self, callee: str) -> list[IrFunction]:
-        """The kernel, or the members of its group: cube first."""
+        """Return the kernel, or the members of its group with the cube kernel first."""
         kernels = self.out.program.kernels
         group = sorted((k for k in kernels if k.group == callee), key=lambda k: k.core)
         return group or [self.out.program.functions[callee]]
 
     def entries(self, kernel: IrFunction, op: Op) -> list[ParamEntry]:
-        """Tensors, then numbers, each in order of declaration."""
+        """Return the arguments of a task: tensors, then numbers, each in order of declaration."""
         pairs = list(zip(kernel.params, op.args, strict=True))
         tensors = [
             ParamEntry(self.out.expression(arg), param.direction)
@@ -261,7 +263,7 @@ class TaskEmitter:
         return tensors + scalars
 
     def context(self, arg: Operand, op: Op) -> str:
-        """The variable with the context of a tensor in a window."""
+        """Return the variable with the context of a tensor in a window."""
         if not (isinstance(arg, Ref) and arg.name in self.out.contexts):
             raise CompileError(
                 op.position, f"{op.callee}: which window is passed depends on a condition or loop",
@@ -291,7 +293,7 @@ BATCH = 16  # tensors one alloc_tensors call takes
 
 
 def generate_orchestration(program: Program, func: IrFunction, vintage: ApiVintage = TODAY) -> OrchestrationResult:
-    """The orchestration `func` of a program whose passes have run."""
+    """Return the orchestration `func` of a program whose passes have run."""
     return OrchestrationEmitter(program, func, vintage).run()
 
 
@@ -337,7 +339,7 @@ class OrchestrationEmitter(OrchestrationText):
         return self.result
 
     def entry(self) -> None:
-        """External tensors, numbers, and dynamic extents."""
+        """Write the parameters: external tensors, numbers, and dynamic extents."""
         function = self.function
         self.add("// External tensors")
         for number, param in enumerate(function.tensors()):
@@ -397,7 +399,7 @@ class OrchestrationEmitter(OrchestrationText):
         handler(self, op)
 
     def number(self, op: Op) -> None:
-        """A variable of the program gets one in C++; a part of an expression is written where it is used."""
+        """Write a number. A variable of the program becomes a C++ variable; a subexpression is inlined at its use."""
         text = scalar_text(op, self.expression, self.values.types)
         if self.values[op.result].kind is ValueKind.TEMPORARY:
             self.names[op.result] = text
@@ -420,7 +422,7 @@ class OrchestrationEmitter(OrchestrationText):
         self.allocs += 1
 
     def same_window(self, op: Op) -> None:
-        """A part of a tensor in a window has its context."""
+        """Give a part of a tensor in a window the context of that tensor."""
         if op.ref(0).name in self.contexts:
             self.contexts[op.result] = self.contexts[op.ref(0).name]
 
@@ -484,7 +486,9 @@ class OrchestrationEmitter(OrchestrationText):
         self.taken.discard(index)
 
     def repeat(self, op: Op) -> None:
-        """Write `while`: a condition of one expression stands in the head, else a break follows its statements."""
+        """Write `while`: a condition that is a single expression goes into the head, else a break follows its
+        statements.
+        """
         test, body = op.blocks
         targets = self.carried(op, test.params, op.args)
         start = len(self.lines)
@@ -503,9 +507,9 @@ class OrchestrationEmitter(OrchestrationText):
         self.add("}")
 
     def scoped(self, block: Block, targets: list[str], results: tuple[str, ...]) -> None:
-        """Write a block inside braces, then assign the values that it passes on.
+        """Write a block inside braces, then assign the values that it yields.
 
-        The block has a scope of its own unless dependencies are the program's own.
+        The block is also a scope of the runtime, unless the program declares its dependencies itself.
         """
         self.depth += 1
         if not self.manual:
@@ -519,7 +523,7 @@ class OrchestrationEmitter(OrchestrationText):
         self.depth -= 1
 
     def assign(self, targets: list[str], values: list[str], types: list[str]) -> None:
-        """All at once: one value may be read by another's assignment."""
+        """Assign all values at once, because an assignment may read a value that another one changes."""
         pairs = [(t, v, k) for t, v, k in zip(targets, values, types, strict=True) if t != v]
         if len(pairs) > 1:
             for target, value, kind in pairs:
@@ -546,7 +550,7 @@ class OrchestrationEmitter(OrchestrationText):
         self.add("}")
 
     def placeholder(self, op: Op, number: int) -> str:
-        """Any tensor that is valid in front of the condition: tensors cannot be declared without a value."""
+        """Return any tensor that is valid before the condition: C++ tensors cannot be declared without a value."""
         for block in op.blocks:
             operand = block.yields[number]
             if isinstance(operand, Ref) and operand.name in self.names:

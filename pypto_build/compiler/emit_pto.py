@@ -1,4 +1,4 @@
-"""One .pto function of a kernel whose addresses are planned: views, allocations, instructions."""
+"""Emits the .pto function of a kernel with planned addresses: views, allocations, instructions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAUNCH_IDS = {
 
 
 def context_name(window: str) -> str:
-    """The argument that tells a kernel the ranks of a tensor in a window."""
+    """Return the name of the argument with the context of a tensor in a window."""
     return f"{window}__ctx"
 
 
@@ -67,7 +67,7 @@ _RANKS_WORD, _WINDOWS_WORD = 2, 4
 
 
 def viewed_here(op: Op) -> tuple[str, ...]:
-    """The tensors of this rank that an operation of a kernel goes through a view of."""
+    """Return the tensors of this rank that an operation of a kernel accesses through a view."""
     match op.name:
         case "load":
             return () if len(op.args) > 3 else (op.ref(0).name,)
@@ -83,7 +83,7 @@ def viewed_here(op: Op) -> tuple[str, ...]:
 
 
 def peer_view(e: PtoWriter, window: Ref, peer: Operand) -> str:
-    """A view of the same tensor in the window of another rank."""
+    """Write and return a view of the same tensor in the window of another rank."""
     text, type_ = e.text, e.values.tensor(window.name)
     own, other = _window_of(e, window, _word(e, window, "rank")), _window_of(e, window, text.value(peer))
     distance, elements, at, pointer, view = (text.fresh() for _ in range(5))
@@ -105,7 +105,7 @@ def _window_of(e: PtoWriter, window: Ref, rank: str) -> str:
 
 
 def _word(e: PtoWriter, window: Ref, name: str) -> str:
-    """The number of this rank, or how many there are, an index."""
+    """Return this rank's number, or the number of ranks, as an index."""
     text = e.text
     pair, half, number = text.fresh(), text.fresh(), text.fresh()
     word = text.constant(_RANKS_WORD)
@@ -124,7 +124,7 @@ def _rank(e: PtoWriter, op: Op) -> None:
 
 
 def publish(e: PtoWriter, tensor: Ref, part: tuple[str, str]) -> None:
-    """Make data in a window visible to the ranks that a signal then notifies."""
+    """Write a fence that makes data in a window visible to the ranks that a signal then notifies."""
     if isinstance(e.values.tensor(tensor.name), WindowType):
         e.text.add(f"pto.cmo.cacheinvalid {part[0]} single_cache_line : {part[1]}")
         e.text.add("pto.fence.barrier_all #pto.fence_scope<gm>")
@@ -149,7 +149,7 @@ def _one(e: PtoWriter, signal: Ref) -> list[Dim]:
 
 
 def _transfer(e: PtoWriter, op: Op) -> None:
-    """put and get: a peer's part on one side, one of this rank on the other, and tiles in between."""
+    """Write put or get: a peer's part on one side, this rank's part on the other, and staging tiles."""
     dst, peer, src = op.ref(0), op.args[1], op.ref(2)
     sizes = [int(size.value) if isinstance(size, Const) else size for size in op.items(5)]
     views = ("", peer_view(e, src, peer)) if op.name == "get" else (peer_view(e, dst, peer), "")
@@ -188,7 +188,7 @@ _FLOAT = {"add": "addf", "sub": "subf", "mul": "mulf", "div": "divf", "min": "mi
 
 
 def scalar_op(text: Text, op: Op, values: Values) -> None:
-    """`s.<name>` operations; `attrs["dtype"]` is the element type they compute in."""
+    """Write an `s.<name>` operation; `attrs["dtype"]` is the element type of the computation."""
     name, dtype = op.name[2:], op.dtype
     if name == "cast":
         text.add(f"{text.define(op.result)} = {_cast(text, op, values, dtype)}")
@@ -332,7 +332,7 @@ def _move(e: PtoWriter, op: Op) -> None:
 
 
 def _allocate(e: PtoWriter, op: Op) -> None:
-    """A tile that nothing writes here: a new one, or another view of the same bytes."""
+    """Allocate a tile that the kernel never writes: a new tile, or another view of the same bytes."""
     if op.name == "transpose" and e.values.tile(op.result).space != "mat":
         e.instruction(op)
         return
@@ -340,7 +340,7 @@ def _allocate(e: PtoWriter, op: Op) -> None:
 
 
 def _arange(e: PtoWriter, op: Op) -> None:
-    """The instruction counts in signed numbers; an unsigned tile is a second view of the bytes."""
+    """Write a range. The instruction counts in signed integers; an unsigned tile is a second view of the bytes."""
     name = e.alloc(op.result)
     type_ = e.values.tile(op.result)
     spelled = e.spelled(op.result)
@@ -367,7 +367,7 @@ def _write(e: PtoWriter, op: Op) -> None:
 
 
 def _element(e: PtoWriter, op: Op) -> tuple[str, str, str]:
-    """Pointer, linear index and element type of one element of a tensor."""
+    """Return pointer, linear index and element type of one element of a tensor."""
     tensor, indices = op.ref(0), op.items(1)
     type_ = e.values.tensor(tensor.name)
     total = e.text.value(indices[0])
@@ -457,7 +457,7 @@ SPECIAL: dict[str, Callable[[PtoWriter, Op], None]] = {
 
 class FunctionEmitter(PtoWriter):
     def emit(self) -> list[str]:
-        """The lines of the function, header and closing brace included."""
+        """Return the lines of the function, including header and closing brace."""
         arguments = self.arguments()
         self.text.position = self.function.position
         self.views()
@@ -496,7 +496,7 @@ class FunctionEmitter(PtoWriter):
         return arguments
 
     def views(self) -> None:
-        """A view of every tensor of this rank that tiles are moved from or to."""
+        """Write a view of every tensor of this rank that tiles are loaded from or stored to."""
         used = {name for op in self.function.body.walk() for name in viewed_here(op)}
         for param in self.function.tensors():
             if param.name in used and param.name != GM_PIPE_BUFFER:

@@ -9,8 +9,9 @@ from pypto_build.facts.positions import SourcePosition
 
 
 class CompileError(Exception):
-    """A program that cannot be compiled; `notes` are further lines, for what does not fit into one. `stage` names the
-    pass that found it, once that is known; `dumps` has the program after each pass before, where those are wanted."""
+    """A program cannot be compiled; `notes` are further lines of the message. `stage` names the failing pass, if
+    known; `dumps` has the program after each earlier pass, if requested.
+    """
 
     stage = ""
 
@@ -24,7 +25,7 @@ class CompileError(Exception):
 
     @property
     def full(self) -> str:
-        """The text with the name of the pass behind its first line."""
+        """Return the text with the name of the pass after its first line."""
         first, *rest = str(self).split("\n")
         return "\n".join([f"{first} [{self.stage}]" if self.stage else first, *rest])
 

@@ -56,7 +56,7 @@ def expand_mixed(program: Program) -> Program:
 
 
 def _mark_launched(functions: dict[str, IrFunction]) -> None:
-    """Kernels that some task launches on blocks; the members of a group share it."""
+    """Mark kernels that a task launches on blocks; all members of a group are marked together."""
     calls = [op for f in functions.values() if f.kind == "orchestration" for op in f.body.walk() if op.name == "call"]
     launched = {op.callee for op in calls if op.launch.blocks is not None}
     for function in functions.values():
@@ -64,7 +64,9 @@ def _mark_launched(functions: dict[str, IrFunction]) -> None:
 
 
 def _check_ranks(function: IrFunction) -> None:
-    """Refuse signals to other ranks in a mixed kernel: one core does not know how far the other has come."""
+    """Raise CompileError for a signal to other ranks in a mixed kernel: one core cannot know the progress of the
+    other.
+    """
     for op in function.body.walk():
         if op.name in TO_RANKS:
             raise CompileError(
@@ -157,7 +159,7 @@ class _Member:
     # --- freeing slots -----------------------------------------------------------------------------------------------
 
     def free(self, block: Block) -> None:
-        """Slots are freed in the order they were popped, so a free may have to wait for an earlier one."""
+        """Free popped slots in the order of their pops; a free may have to wait for an earlier one."""
         for op in block.ops:
             for inner in op.blocks:
                 self.free(inner)
@@ -200,7 +202,7 @@ class _Member:
 
 
 def _times(blocks: Operand | None, elements: int, name: str, op: Op, values: Values, out: list[Op]) -> Const | Ref:
-    """Elements of a buffer that each block of a launch has its share of."""
+    """Return the number of elements of a buffer for all blocks of a launch: elements of one block times blocks."""
     if blocks is None or isinstance(blocks, Const):
         return Const(elements * (int(blocks.value) if blocks else 1))
     out.append(Op("s.mul", (blocks, Const(elements)), {"dtype": INDEX}, (name,), position=op.position))
@@ -208,7 +210,9 @@ def _times(blocks: Operand | None, elements: int, name: str, op: Op, values: Val
 
 
 def _with_buffers(entry: IrFunction, pipes: dict[str, PipePlan]) -> IrFunction:
-    """Global memory for the slots, made where a group is submitted and passed as its last tensor."""
+    """Allocate global memory for the pipe slots at each submission of a group, and pass it as the group's last
+    tensor.
+    """
     values = entry.values.copy()
     count = 0
 
@@ -241,7 +245,7 @@ def _with_buffers(entry: IrFunction, pipes: dict[str, PipePlan]) -> IrFunction:
 
 
 def verify_members(function: IrFunction) -> None:
-    """No tile of a member crosses without a push or pop, and no mixed kernel is left."""
+    """Verify that no tile of a member crosses cores without a push or pop, and that no mixed kernel is left."""
     if function.core == "mixed":
         raise CompileError(function.position, f"{function.name} is still a mixed kernel")
     for op in function.body.walk():

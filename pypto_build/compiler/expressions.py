@@ -1,4 +1,4 @@
-"""Expressions of a function: constants are evaluated, the rest becomes operations, nested as written."""
+"""Reads expressions of a function: constants are evaluated, the rest becomes operations, nested as in the source."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def names_in(node: ast.expr) -> list[str]:
 
 
 class ExpressionReader:
-    """The function being read: its names, and the block that operations go into."""
+    """Reader of one function's expressions, with its names and the block that receives its operations."""
 
     def __init__(self, reach: Reach, jit: JitFunction) -> None:
         self.reach = reach
@@ -84,7 +84,7 @@ class ExpressionReader:
         return SourcePosition(self.file, getattr(node, "lineno", 0), getattr(node, "col_offset", -1) + 1)
 
     def static(self, node: ast.expr) -> Any:
-        """The value of an expression that only uses names from outside the function."""
+        """Return the value of an expression that only uses names from outside the function."""
         if isinstance(node, ast.Constant):
             return node.value
         for name in names_in(node):
@@ -115,7 +115,7 @@ class ExpressionReader:
         self.block.ops.append(op)
 
     def made_up(self, stem: str) -> Iterator[str]:
-        """Variables that the program does not have."""
+        """Yield variable names that the program does not use."""
         return (name for number in count() if (name := f"{stem}{number}") not in self.locals)
 
     # --- expressions -------------------------------------------------------------------------------------------------
@@ -186,14 +186,14 @@ class ExpressionReader:
         return self.operation(node, kind, value)
 
     def _x_ifexp(self, node: ast.IfExp) -> Operand:
-        """`a if condition else b`: only one of the two is computed."""
+        """Read `a if condition else b`, of which only the chosen operand is computed."""
         condition = self.operand(node.test)
         if isinstance(condition, Const):
             return self.operand(node.body if condition.value else node.orelse)
         return self.choose(node, condition, node.body, node.orelse)
 
     def choose(self, node: ast.expr, condition: Operand, yes: ast.expr | Const, no: ast.expr | Const) -> Operand:
-        """A value that is one or the other, of which only that one is computed."""
+        """Return one of two values by a condition; only the chosen value is computed."""
         name = next(self.chosen)
         self.values.make(name, self.position(node))
         blocks = []
@@ -214,7 +214,7 @@ class ExpressionReader:
         return self.folded(node, name, operands, {})
 
     def folded(self, node: ast.expr, name: str, operands: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand:
-        """The operation, or its value when everything in it is known."""
+        """Return the operation, or its value if all its operands are constants."""
         if len(operands) == 2 and isinstance(operands[0], Const) and isinstance(operands[1], Const) and name in _FOLD:
             try:
                 return Const(_FOLD[name](operands[0].value, operands[1].value))
@@ -247,14 +247,16 @@ class ExpressionReader:
         return self.constant(node, self.static(node))
 
     def instead(self, function: ast.expr) -> str:
-        """Return the hint for a call that Python has and the language lacks."""
+        """Return the hint for a Python function that the language lacks."""
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         name = {"sum": "row_sum", "amax": "row_max", "T": "transpose", "to": "cast", "float": "cast"}.get(name, name)
         hint = f"write pl.{name}(…)" if name in OPERATIONS else "use pl operations, kernels"
         return hint if name in OPERATIONS else f"{hint}, or a @pl.jit.inline function"
 
     def launched(self, node: ast.expr) -> tuple[JitFunction, Launch] | None:
-        """`kernel[blocks]` and `kernel[pl.launch(blocks, sync_start=True)]`."""
+        """Return kernel and launch of `kernel[blocks]` or `kernel[pl.launch(blocks, sync_start=True)]`; None for
+        other expressions.
+        """
         if not isinstance(node, ast.Subscript):
             return None
         callee = self.callee(node.value)
@@ -316,7 +318,7 @@ class ExpressionReader:
         return ast.copy_location(rest, node), replace(launch, device=self.operand(device.value))
 
     def _x_subscript(self, node: ast.Subscript) -> Operand:
-        """`x[r]` in a host program: the part of a tensor that a rank gets."""
+        """Read `x[r]` in a host program: the part of a tensor for one rank."""
         if self.jit.kind != "host" or not isinstance(node.value, ast.Name) or node.value.id not in self.locals:
             return self.constant(node, self.static(node))
         if isinstance(node.slice, ast.Slice) or any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):
@@ -332,7 +334,9 @@ class ExpressionReader:
         return items
 
     def predicate(self, node: ast.expr) -> Predicate:
-        """The runtime reads the element when it dispatches the task, so the comparison is not one of the program's."""
+        """Read a task's predicate. The runtime evaluates it when it dispatches the task, so it does not become an
+        operation of the program.
+        """
         message = "a predicate compares an element with a whole number: pl.read(tensor, [i, …]) > 0"
         if not (isinstance(node, ast.Compare) and len(node.ops) == 1):
             self.fail(node, message)
@@ -346,7 +350,7 @@ class ExpressionReader:
         return Predicate(tensor, indices if isinstance(indices, tuple) else (indices,), op, int(target.value))
 
     def collective(self, node: ast.Call, name: str) -> Operand:
-        """Call the function of a collective on windows of these types; its value is the changed window."""
+        """Call the function of a collective on windows of these types, and return the changed window."""
         windows, means, defaults = COLLECTIVES[name]
         options = dict(defaults)
         rest = []
@@ -378,7 +382,7 @@ class ExpressionReader:
         return Op("call", tuple(args), attrs, position=self.position(node))
 
     def own_signal(self, node: ast.Call) -> Ref:
-        """A window of signals for a collective that is given none."""
+        """Return a new window of signals, for a collective that was called without one."""
         position = self.position(node)
         buffer = next(name for name in self.made_up("__allreduce_signal_buf_") if name not in self.values)
         window = f"{buffer}_window"

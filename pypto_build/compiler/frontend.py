@@ -1,7 +1,7 @@
-"""The front end: functions' source to operations over the program's own variables.
+"""The front end: converts the source of functions to operations on the program's variables.
 
-What does not mention a parameter or a variable of the function is evaluated as Python; the rest becomes operations,
-nested as written. Types are not known here.
+An expression without a parameter or variable of the function is evaluated as Python; the rest becomes operations,
+nested as in the source. Types are not known here.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from .operations import OPERATIONS
 
 
 def build_program(entry: JitFunction, platform: str = "a2a3sim") -> Program:
-    """The program of one orchestration: itself, and the kernels and inline functions it reaches."""
+    """Return the program of one orchestration, with all kernels and inline functions that it calls."""
     builder = ProgramBuilder()
     function = builder.function(entry)
     return Program(entry.name, builder.functions, platform, function.position, entry.accepted)
 
 
 def read_function(jit: JitFunction, reach: Reach) -> IrFunction:
-    """The operations of one function; `reach` reads those that it calls."""
+    """Return the operations of one function; `reach` reads the functions that it calls."""
     return _Reader(reach, jit).read()
 
 
@@ -215,7 +215,7 @@ class _Reader(ExpressionReader):
         self.emit(Op("copy", (value,), results=(name,), position=self.position(node)))
 
     def remember(self, name: str, window: Op) -> None:
-        """Remember the type of a host program's window, if its extents are constant."""
+        """Record the type of a host program's window, if its extents are constant."""
         extents, dtype = window.args[1], window.attrs["dtype"]
         shape = tuple(int(e.value) for e in extents if isinstance(e, Const)) if isinstance(extents, tuple) else ()
         self.windows.pop(name, None)
@@ -223,7 +223,7 @@ class _Reader(ExpressionReader):
             self.windows[name] = WindowType(shape, dtype)
 
     def meaning(self, op: Op) -> Operand | None:
-        """Return the value of an expression like `x = pl.store(…, tensor)`: the tensor, behind the store."""
+        """Return the value of a statement like `x = pl.store(…, tensor)`: the tensor after the store."""
         spec = OPERATIONS.get(op.name)
         if "gives" in op.attrs:
             return op.args[int(op.attrs["gives"])]
@@ -241,7 +241,9 @@ class _Reader(ExpressionReader):
         self.block.yields = tuple(self.operand(item) for item in items)
 
     def returned(self, node: ast.Return, items: list[ast.expr]) -> None:
-        """Results are written to parameters: returning those, or the call that writes them, says nothing more."""
+        """Check a return statement. Results are written to parameters, so it may only return those, or the call that
+        writes them.
+        """
         values = [self.operand(item) for item in items]
         for value in values:
             if isinstance(value, Op) and (value.name == "call" or self.meaning(value) is not None):

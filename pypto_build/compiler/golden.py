@@ -28,7 +28,7 @@ from pypto_build.artifact.compiled_files import (
     read_computed_data,
 )
 from pypto_build.artifact.errors import require_torch
-from pypto_build.artifact.files import from_here, read_text, write_bytes
+from pypto_build.artifact.files import from_here, read_text, remove_temporary, write_bytes
 from pypto_build.artifact.pt import write_pt
 
 
@@ -59,9 +59,10 @@ def _bring_up_to_date(root: Path) -> int:
     source, stamp = root / "golden.py", _Stamp(root)
     if stamp.is_current():
         return 0
+    remove_temporary(root / "data")
     try:
         require_torch(str(source))
-        files = compute(root, stamp.given())
+        files = compute(root, stamp.user_inputs())
     except ArtifactError as error:
         print(f"error: {error}", file=sys.stderr)
         return 4
@@ -78,8 +79,9 @@ def _bring_up_to_date(root: Path) -> int:
 
 
 def program_line(root: Path, name: str, line: int) -> tuple[Path, int]:
-    """File and line of the program that a line in a function of golden.py was taken from; that line itself where it is
-    not clear which."""
+    """Return file and line in the program for a line of golden.py; the line of golden.py itself if the origin is
+    ambiguous.
+    """
     function = re.compile(rf"\s*def {re.escape(name)}\(")
     document = read_compiled_files(root / COMPILED_FILES_NAME)
     written = (root / "golden.py").read_text(encoding="utf-8").splitlines()
@@ -108,8 +110,8 @@ class _Stamp:
     def is_current(self) -> bool:
         return bool(self.files) and self.golden_then == self.golden and are_as_recorded(self.root, self.files)
 
-    def given(self) -> frozenset[str]:
-        """Return the inputs that are not as this tool made them, by name."""
+    def user_inputs(self) -> frozenset[str]:
+        """Return the names of the inputs that differ from those that this tool generated."""
         paths = sorted((self.root / "data" / "in").glob("*.pt"))
         return frozenset(path.stem for path in paths if self.made.get(f"data/in/{path.name}") != digest_of(path))
 
@@ -137,7 +139,7 @@ def compute(root: Path, kept: frozenset[str] = frozenset()) -> dict[str, bool]:
         path = root / "data" / "in" / f"{name}.pt"
         files[f"data/in/{name}.pt"] = name not in kept
         if name in kept:
-            _check_given(path, torch.load(path, weights_only=True), tensor)
+            _check_user_input(path, torch.load(path, weights_only=True), tensor)
         else:
             save(path, tensor)
     tensors: dict[str, Any] = dict(golden["generate_inputs"]({"name": "Default"}))
@@ -148,7 +150,7 @@ def compute(root: Path, kept: frozenset[str] = frozenset()) -> dict[str, bool]:
     return files
 
 
-def _check_given(path: Path, tensor: Any, expected: Any) -> None:
+def _check_user_input(path: Path, tensor: Any, expected: Any) -> None:
     if (tensor.dtype, tensor.shape) != (expected.dtype, expected.shape):
         message = f"{tensor.dtype} {list(tensor.shape)}, but the program takes {expected.dtype} {list(expected.shape)}"
         raise ArtifactError(path, message, "delete it to have one made", kind="golden_error")

@@ -1,7 +1,7 @@
-"""Infer types: element types and extents of every value, each operation checked against its operands.
+"""Infers types: element type and extents of every value; each operation is checked against its operands.
 
-Operators are decided here: on tiles they become the tile operation, on numbers `s.<name>`, with conversions where the
-element types differ.
+Operators are resolved here: on tiles they become the tile operation, on numbers `s.<name>`, with conversions between
+different element types.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ _VIEWS = ("slice", "reshape", "index")
 
 
 def written_tensors(function: IrFunction, callees: Mapping[str, IrFunction]) -> dict[str, Op]:
-    """Parameters of an orchestration or host program that a call writes, views included, with the operation."""
+    """Return the parameters of an orchestration or host program that a call writes, directly or through views, with
+    the operation.
+    """
     return _written((p.name for p in function.tensors()), function.body, callees)
 
 
@@ -67,7 +69,9 @@ def _written(params: Iterable[str], body: Block, callees: Mapping[str, IrFunctio
 
 
 def with_directions(function: IrFunction, body: Block, callees: Mapping[str, IrFunction]) -> tuple[IrParam, ...]:
-    """The function's parameters; tensors in windows that do not say so are written if something writes them."""
+    """Return the function's parameters. Tensors in windows without a declared direction count as written if an
+    operation writes them.
+    """
     names = (p.name for p in function.windows() if p.direction is Direction.IN)
     written = _written(names, body, callees)
     return tuple(
@@ -77,7 +81,7 @@ def with_directions(function: IrFunction, body: Block, callees: Mapping[str, IrF
 
 
 def check_program(program: Program) -> None:
-    """Raise CompileError: a kernel that writes what it declares In, an output that nothing writes, …"""
+    """Raise CompileError for a kernel that writes an In parameter, an output that is never written, and the like."""
     for kernel in program.kernels:
         _check_kernel(kernel)
     for entry in program.entries:
@@ -111,7 +115,7 @@ def _check_kernel(kernel: IrFunction) -> None:
 
 
 def check_entry(entry: IrFunction, callees: Mapping[str, IrFunction]) -> None:
-    """Raise CompileError for an input that a task or dispatch writes, and for an output that none does."""
+    """Raise CompileError for an input that a task or dispatch writes, and for an output that none writes."""
     written = written_tensors(entry, callees)
     for param in entry.tensors():
         name = param.variable
@@ -202,7 +206,7 @@ class Inference(RuleContext):
         self.out.append(op)
 
     def scalar(self, op: Op) -> None:
-        """Numbers: the common element type of the operands; comparisons give a BOOL."""
+        """Type an operation on numbers: the common element type of its operands; comparisons give a BOOL."""
         if op.name == "cdiv":
             a, b = (self.number(op, x, INDEX) for x in op.args)
             less = self.emit(Op("s.sub", (b, Const(1)), {"dtype": INDEX}, position=op.position), ScalarType(INDEX))
@@ -260,7 +264,7 @@ class Inference(RuleContext):
         self.out.append(replace(op, blocks=(condition, self.round(op, test.params, body))))
 
     def round(self, op: Op, params: tuple[str, ...], body: Block) -> Block:
-        """Type the body of a loop: carried values keep the type of their initial values, and so do the results."""
+        """Type the body of a loop: carried values and results keep the type of their initial values."""
         typed = self.block(body)
         for param, value, name in zip(params, typed.yields, op.results, strict=True):
             self.same(op, self.types[param], self.carried(op, value), param)

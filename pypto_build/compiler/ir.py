@@ -22,14 +22,14 @@ NOWHERE = SourcePosition()
 
 @dataclass(frozen=True)
 class Ref:
-    """A value by its name."""
+    """A reference to a value by its name."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Const:
-    """A number known when compiling."""
+    """A number that is known at compile time."""
 
     value: int | float | bool
 
@@ -53,7 +53,7 @@ class TensorType:
 
 @dataclass(frozen=True)
 class WindowType(TensorType):
-    """A tensor in a window: every rank of a domain has one, and reaches the others'."""
+    """A tensor in a window: every rank of a domain has one, and can access those of the others."""
 
     def __str__(self) -> str:
         return f"DistributedTensor[{dims_text(self.shape)}, {self.dtype}]"
@@ -61,7 +61,7 @@ class WindowType(TensorType):
 
 @dataclass(frozen=True)
 class TileType:
-    """A tile on a core: `shape` is rows x columns as laid out, `valid` the part with data."""
+    """A tile on a core: `shape` is physical rows x columns, `valid` the part with data."""
 
     shape: tuple[int, int]
     dtype: DType
@@ -80,7 +80,7 @@ class TileType:
 
     @property
     def is_column(self) -> bool:
-        """One value per row, laid out as a column: its bytes are those of a row."""
+        """Return whether the tile has one value per row, in column layout: its bytes equal those of a row."""
         return self.space in ("", "vec") and self.shape[1] == 1 and self.shape[0] > 1
 
 
@@ -94,7 +94,7 @@ class ScalarType:
 
 @dataclass(frozen=True)
 class TaskType:
-    """A submitted task, for others to wait for."""
+    """A submitted task that other tasks can depend on."""
 
     def __str__(self) -> str:
         return "Task"
@@ -102,7 +102,9 @@ class TaskType:
 
 @dataclass(frozen=True)
 class BufferType:
-    """A buffer of the windows of a host program; `shape` has its extents, one number of bytes where `dtype` is none."""
+    """A buffer for the windows of a host program; `shape` has its extents, or one number of bytes if `dtype` is
+    None.
+    """
 
     shape: tuple[Dim, ...]
     dtype: DType | None = None
@@ -113,7 +115,7 @@ class BufferType:
 
 @dataclass(frozen=True)
 class ContextType:
-    """The ranks that share a window, as the kernel that has `window` sees them."""
+    """The group of ranks that share a window, as seen from the kernel that has `window`."""
 
     window: str
 
@@ -163,18 +165,18 @@ class Value:
     stem: str = ""
 
 
-Wanted = TypeVar("Wanted")
+Expected = TypeVar("Expected")
 
 
-def expect(value: object, type_: type[Wanted], what: str) -> Wanted:
-    """Return `value`, which has this type. Raises TypeError if it does not."""
+def expect(value: object, type_: type[Expected], what: str) -> Expected:
+    """Return `value` after checking its type. Raises TypeError if it has another type."""
     if not isinstance(value, type_):
         raise TypeError(f"{what} is {value}, not a {type_.__name__}")
     return value
 
 
 class Values(dict[str, Value]):
-    """The values of one function by name: the origin of each, and its type once that is known.
+    """The values of one function by name: origin and, once known, type.
 
     Names are never removed, so passes add to a copy. A missing value raises KeyError, a missing or different type
     TypeError; both are faults of the compiler.
@@ -194,11 +196,11 @@ class Values(dict[str, Value]):
         return Ref(value.name)
 
     def make(self, name: str, position: SourcePosition, type_: Type | None = None) -> Ref:
-        """A value that the program does not mention."""
+        """Add a value that the program does not mention, and return a reference."""
         return self.add(Value(name, name, ValueKind.ADDED, position, name), type_)
 
     def derive(self, name: str, source: str, type_: Type) -> Ref:
-        """A copy, a view or a half of another value: it comes from the same variable."""
+        """Add a copy, view or half of another value; it keeps the same source variable."""
         return self.add(replace(self[source], name=name), type_)
 
     def tile(self, name: str) -> TileType:
@@ -211,7 +213,7 @@ class Values(dict[str, Value]):
         return expect(self.types[name], ScalarType, name)
 
     def dtype(self, name: str) -> DType:
-        """The element type of a tile, a tensor or a number."""
+        """Return the element type of a tile, a tensor or a number."""
         return expect(getattr(self.types[name], "dtype", None), DType, name)
 
     def is_tile(self, name: str) -> bool:
@@ -239,8 +241,8 @@ Operand = Union[Ref, Const, "Op", "tuple[Operand, ...]"]
 class Block:
     """Operations in order.
 
-    `params` are the owner's definitions inside (loop index, then carried values), `yields` the values that the block
-    passes on.
+    `params` are values that the owner defines inside (loop index, then carried values), `yields` the values that the
+    block passes to its owner.
     """
 
     ops: list[Op] = field(default_factory=list)
@@ -248,7 +250,7 @@ class Block:
     yields: tuple[Operand, ...] = ()
 
     def walk(self) -> Iterator[Op]:
-        """Every operation, outer before inner."""
+        """Yield every operation, outer before inner."""
         for op in self.ops:
             yield op
             for block in op.blocks:
@@ -280,25 +282,25 @@ class Op:
 
     @property
     def defines(self) -> tuple[str, ...]:
-        """Return its results, and the parameters of its blocks."""
+        """Return the operation's results, and the parameters of its blocks."""
         return (*self.results, *(name for block in self.blocks for name in block.params))
 
     def ref(self, number: int) -> Ref:
-        """Operand `number`, which is a value. TypeError if it is not."""
+        """Return operand `number` as a reference. Raises TypeError for other operands."""
         return expect(self.args[number], Ref, f"{self.name}: operand {number}")
 
     def items(self, number: int) -> tuple[Operand, ...]:
-        """Operand `number`, which is a list. TypeError if it is not."""
+        """Return operand `number` as a list. Raises TypeError for other operands."""
         return expect(self.args[number], tuple, f"{self.name}: operand {number}")
 
     @property
     def dtype(self) -> DType:
-        """The element type that it computes in, or makes."""
+        """Return the element type that the operation computes in, or creates."""
         return expect(self.attrs["dtype"], DType, self.name)
 
     @property
     def callee(self) -> str:
-        """The function that a `call` calls."""
+        """Return the name of the function that a `call` calls."""
         return expect(self.attrs["callee"], str, self.name)
 
     @property
@@ -321,7 +323,7 @@ class IrParam:
 
     @property
     def variable(self) -> str:
-        """Return its name in the program."""
+        """Return the parameter's name in the program."""
         return self.value.variable
 
 
@@ -340,7 +342,7 @@ class ScalarParam(IrParam):
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition on an element of a tensor (`op` is a comparison), without which a dispatched task does not run."""
+    """A condition on an element of a tensor (`op` is a comparison); a task runs only if it holds at dispatch."""
 
     tensor: Operand
     indices: tuple[Operand, ...]
@@ -350,10 +352,11 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Launch:
-    """The submission of a kernel: the number of SPMD blocks, whether all start together, and the tasks before it.
+    """The submission of a kernel: the number of SPMD blocks, whether all start together, and the tasks that it depends
+    on.
 
-    `dumps` are the arguments a selective dump shows; `early_resolve` lets tasks that depend on this one start early.
-    `device` is the rank that a host program dispatches a chip program to.
+    `dumps` are the arguments that a selective dump shows; `early_resolve` lets dependent tasks start early. `device` is
+    the rank that a host program dispatches a chip program to.
     """
 
     blocks: Operand | None = None
@@ -365,7 +368,7 @@ class Launch:
     device: Operand | None = None
 
     def map(self, change: Callable[[Operand], Operand]) -> Launch:
-        """The same launch with its operands changed."""
+        """Return the launch with `change` applied to its operands."""
         blocks = None if self.blocks is None else change(self.blocks)
         device = None if self.device is None else change(self.device)
         deps, dumps, predicate = tuple(map(change, self.deps)), tuple(map(change, self.dumps)), self.predicate
@@ -383,7 +386,9 @@ class Launch:
 
 @dataclass(frozen=True)
 class PipePlan:
-    """The pipe of a group: directions (1 cube to vector, 2 back, 3 both), bytes of a slot, slots."""
+    """The pipe of a group: directions (1 cube to vector, 2 vector to cube, 3 both), bytes of a slot, number of
+    slots.
+    """
 
     mask: int
     slot_size: int
@@ -397,10 +402,11 @@ class PipePlan:
 
 @dataclass(eq=False)
 class IrFunction:
-    """`kind`: kernel, inline, orchestration or host. `core` is aic, aiv or mixed once inferred; `group` names the unit
-    of an expanded mixed kernel. `split` is the axis along which two vector cores share the tiles (0 rows, 1 columns),
-    -1 where one has them whole; `spmd` tells that it is launched on blocks. `values` has every value, `addresses` the
-    tiles' bytes once planned."""
+    """A function. `kind`: kernel, inline, orchestration or host. `core` is aic, aiv or mixed once inferred; `group`
+    names the unit of an expanded mixed kernel. `split` is the axis along which two vector cores share the tiles (0
+    rows, 1 columns), -1 if each has whole tiles. `spmd`: it is launched on blocks. `values` has every value,
+    `addresses` the planned byte addresses of tiles.
+    """
 
     name: str
     kind: str
@@ -418,7 +424,7 @@ class IrFunction:
 
     @property
     def is_library(self) -> bool:
-        """Return whether it is the compiler's own; such names cannot occur in a program."""
+        """Return whether the function belongs to the compiler's library; its name cannot occur in a program."""
         return "." in self.name
 
     @property
@@ -429,7 +435,7 @@ class IrFunction:
         return tuple(p for p in self.params if isinstance(p, TensorParam))
 
     def windows(self) -> tuple[TensorParam, ...]:
-        """The tensors that lie in windows; each has a context, by which the ranks are known."""
+        """Return the tensors that lie in windows; each has a context with the ranks that share it."""
         return tuple(p for p in self.tensors() if isinstance(p.type, WindowType))
 
     def scalars(self) -> tuple[ScalarParam, ...]:
@@ -441,7 +447,7 @@ class Program:
     """A program; `functions` are in order of definition, kernels before their callers, `entries` are the
     orchestrations.
 
-    `tolerances` are the reference's, relative and absolute; None without a reference.
+    `tolerances` are the relative and absolute tolerance of the reference; None without a reference.
     """
 
     name: str

@@ -1,5 +1,6 @@
-"""Loads a program's file and finds the source of its functions; a file that does not run is a CompileError at its
-line."""
+"""Loads a program's file and finds the source of its functions. A file that fails to execute is a CompileError at
+its line.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from .language import JitFunction
 
 
 def load_module(path: str, text: str = "") -> ModuleType:
-    """The program's module, executed; `path` is also how places in it are spelled, `text` stands in for the file's."""
+    """Return the program's executed module. `path` is used for source positions, `text` replaces the file's content."""
     position = SourcePosition(path)
     try:
         text = text or Path(path).read_text(encoding="utf-8")
@@ -46,7 +47,7 @@ def load_module(path: str, text: str = "") -> ModuleType:
 
 
 def entries_of(module: ModuleType) -> list[JitFunction]:
-    """Return the orchestrations a program defines, in order; or its host program, which dispatches them."""
+    """Return the orchestrations of a program, in order; for a host program, only that one."""
     position = SourcePosition(str(module.__file__))
     functions = list(dict.fromkeys(v for v in vars(module).values() if isinstance(v, JitFunction)))
     hosts = [function for function in functions if function.kind == "host"]
@@ -78,7 +79,7 @@ def _definitions(file: str) -> dict[tuple[str, int], ast.FunctionDef]:
 
 
 def definition_of(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
-    """File and syntax tree of a function."""
+    """Return file and syntax tree of a function."""
     code = function.__code__
     try:
         return code.co_filename, _definitions(code.co_filename)[(code.co_name, code.co_firstlineno)]
@@ -89,7 +90,7 @@ def definition_of(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
 
 
 def namespace_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the names a function sees besides its own: globals, then its closure."""
+    """Return the names visible in a function from outside: globals, then its closure."""
     names = dict(function.__globals__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         names[name] = cell.cell_contents

@@ -1,4 +1,4 @@
-"""Infer memory spaces and core types: which memory each tile lives in, and which core a kernel runs on.
+"""Infers memory spaces and core types: the memory of each tile, and the core that runs a kernel.
 
 Global memory -> Mat -> Left/Right -> matmul -> Acc on the cube core; global memory -> Vec -> … on the vector core. A
 tile that one core makes and the other needs gets a `cross` operation, which makes the kernel mixed.
@@ -27,13 +27,15 @@ def infer_memory(program: Program) -> Program:
 
 
 def infer_function_core_type(function: IrFunction) -> str:
-    """`aic`, `aiv`, or `mixed` for a kernel with operations of both; a kernel without tiles runs on `aiv`."""
+    """Return `aic`, `aiv`, or `mixed` for a kernel with operations of both cores; `aiv` for a kernel without tiles."""
     sides = {side for op in function.body.walk() if (side := side_of(op, function))}
     return "mixed" if len(sides) == 2 else "aic" if sides == {"cube"} else "aiv"
 
 
 def side_of(op: Op, function: IrFunction) -> str:
-    """Return cube, vector, or empty for operations of both cores. Moves of data belong to the memory they touch."""
+    """Return cube or vector; empty for operations of both cores. A data move belongs to the core whose memory it
+    accesses.
+    """
     spec = OPERATIONS.get(op.name)
     if op.name == "cross":
         return ""
@@ -53,7 +55,7 @@ class _Spaces:
         self.function = function
         self.values = function.values.copy()
         self.natural: dict[str, str] = {}  # where the defining operation puts it
-        self.wanted: dict[str, set[str]] = {}  # by the uses: mat, vec, left, right
+        self.needed: dict[str, set[str]] = {}  # by the uses: mat, vec, left, right
         self.webs: dict[str, set[str]] = {}  # values carried into each other
         self.split: dict[str, str] = {}  # a load used on both cores -> its second copy
         self.crossed: dict[tuple[str, str], str] = {}
@@ -104,7 +106,7 @@ class _Spaces:
             elif op.name == "move":
                 self.want(op.args[0], "mat" if op.attrs["target"] in ("left", "right") else "vec")
             elif op.name in ("extract", "transpose", "reshape"):
-                spaces = self.wanted_of(op.result)
+                spaces = self.needed_spaces(op.result)
                 self.want(op.args[0], "mat" if spaces and spaces <= {"mat", "left", "right"} else "vec")
             elif OPERATIONS.get(op.name) and OPERATIONS[op.name].side == "vector":
                 for arg in op.args:
@@ -112,21 +114,21 @@ class _Spaces:
 
     def want(self, operand: Operand, space: str) -> None:
         if isinstance(operand, Ref) and self.values.is_tile(operand.name):
-            self.wanted.setdefault(operand.name, set()).add(space)
+            self.needed.setdefault(operand.name, set()).add(space)
 
-    def wanted_of(self, name: str) -> set[str]:
-        return set().union(*(self.wanted.get(n, set()) for n in self.webs.get(name, {name})))
+    def needed_spaces(self, name: str) -> set[str]:
+        return set().union(*(self.needed.get(n, set()) for n in self.webs.get(name, {name})))
 
     def space_of(self, name: str) -> str:
-        """Return the space of a value: its operation's, one of its carried values', else the space its uses want."""
+        """Return the space of a value: that of its operation, of a carried value, else the space that its uses need."""
         web = self.webs.get(name, {name})
         spaces = {self.natural[n] for n in web if n in self.natural}
         if "acc" in spaces:
             return "acc"
         if spaces:
             return sorted(spaces)[0]
-        wanted_spaces = self.wanted_of(name)
-        return "mat" if wanted_spaces and wanted_spaces <= {"mat", "left", "right"} else "vec"
+        spaces_needed = self.needed_spaces(name)
+        return "mat" if spaces_needed and spaces_needed <= {"mat", "left", "right"} else "vec"
 
     # --- rewriting ---------------------------------------------------------------------------------------------------
 
@@ -177,30 +179,30 @@ class _Spaces:
 
     def derived(self, op: Op, source: str) -> None:
         """Choose the space of a part or another view of a tile."""
-        wanted_spaces = self.wanted_of(op.result)
+        spaces_needed = self.needed_spaces(op.result)
         if source == "vec" or source == "acc":
             op.attrs["space"] = "vec"
         elif op.name != "extract":
             op.attrs["space"] = "mat"
         else:
-            op.attrs["space"] = next(iter(wanted_spaces)) if wanted_spaces in ({"left"}, {"right"}) else "mat"
+            op.attrs["space"] = next(iter(spaces_needed)) if spaces_needed in ({"left"}, {"right"}) else "mat"
 
     def second_load(self, op: Op, out: list[Op]) -> None:
-        """A load that both cores use is done by each."""
-        if self.wanted_of(op.result) & {"left", "right", "mat"} and op.result not in self.webs:
+        """Duplicate a load whose result both cores use."""
+        if self.needed_spaces(op.result) & {"left", "right", "mat"} and op.result not in self.webs:
             name = f"{op.result}_mat"
             self.values.derive(name, op.result, self.in_space(op.result, "mat"))
             self.split[op.result] = name
             out.append(replace(op, results=(name,)))
 
     def cross_where_needed(self, op: Op, name: str, out: list[Op]) -> None:
-        """Let a tile cross to the other core right behind the operation that makes it, if that core needs it."""
+        """Insert a `cross` operation right after a tile's definition, if the other core needs the tile."""
         if not self.values.is_tile(name) or op.name == "load":
             return
-        wanted_spaces, space = self.wanted.get(name, set()), self.values.tile(name).space
-        if space == "acc" and "vec" in wanted_spaces:
+        spaces_needed, space = self.needed.get(name, set()), self.values.tile(name).space
+        if space == "acc" and "vec" in spaces_needed:
             self.cross(op, name, "vec", out)
-        if space == "vec" and wanted_spaces & {"left", "right", "mat"}:
+        if space == "vec" and spaces_needed & {"left", "right", "mat"}:
             self.cross(op, name, "mat", out)
 
     def cross(self, op: Op, name: str, space: str, out: list[Op]) -> None:
@@ -210,7 +212,7 @@ class _Spaces:
         out.append(Op("cross", (Ref(name),), {"target": space}, (crossed,), position=op.position))
 
     def operand(self, op: Op, number: int, space: str, out: list[Op]) -> Operand:
-        """The operand in the space the instruction takes it from."""
+        """Return the operand in the memory space that the instruction reads, moving it there if necessary."""
         ref = op.ref(number)
         name = ref.name
         here = self.space(name)
@@ -258,7 +260,7 @@ class _Spaces:
 
 
 def verify_memory(function: IrFunction) -> None:
-    """Every tile of a kernel has a space; numbers and tensors have none."""
+    """Verify that every tile of a kernel has a space, and that numbers and tensors have none."""
     if function.kind != "kernel":
         return
     for op in function.body.walk():

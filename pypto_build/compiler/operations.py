@@ -33,11 +33,11 @@ class OpSpec:
 
     @property
     def spelled(self) -> str:
-        """Return its name in a program."""
+        """Return the operation's name in a program."""
         return f"{self.prefix}.{self.word or self.name}" if self.prefix else self.name
 
     def is_for(self, kind: str) -> bool:
-        """Return whether functions of a kind have it."""
+        """Return whether functions of a kind may use the operation."""
         return kind in self.where.split() or (self.where == "both" and kind in ("kernel", "orchestration"))
 
 
@@ -63,7 +63,7 @@ def _define(name: str, signature: str, rule: str, **fields: object) -> None:
 
 
 def called(name: str) -> str:
-    """Return an operation as a program writes it."""
+    """Return the name of an operation in a program."""
     spec = OPERATIONS.get(name)
     return spec.spelled if spec else name
 

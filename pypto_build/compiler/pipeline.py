@@ -1,4 +1,4 @@
-"""The passes in their order, each followed by its verifier; on request, a dump of the program after each."""
+"""Runs the passes in order, each followed by its verifier; on request, dumps the program after each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .ssa import convert_to_ssa, map_op, map_operand, verify_ssa
 
 
 def flatten_calls(program: Program) -> Program:
-    """Arguments of every operation become values, and no call of an inline function is left."""
+    """Return the program with every nested operation replaced by a value, and with inline functions expanded."""
     flat: dict[str, IrFunction] = {}
     for function in program.functions.values():
         values = function.values.copy()
@@ -48,7 +48,7 @@ def flatten_calls(program: Program) -> Program:
 
 
 class _Fresh:
-    """Names for values that the program does not name."""
+    """Generates names for values that the program does not name."""
 
     def __init__(self, values: Values) -> None:
         self.values = values
@@ -66,7 +66,7 @@ class _Fresh:
         return self.values.add(Value(name, name, ValueKind.TEMPORARY, position, name))
 
     def renamed(self, value: Value) -> Ref:
-        """A variable of an inline function, in the function that it is expanded in."""
+        """Return a new reference for a variable of an inline function, in the function where it is expanded."""
         name = self.name(f"{value.name}_")
         return self.values.add(replace(value, name=name, stem=name))
 
@@ -122,7 +122,7 @@ class _Inliner:
         return expanded
 
     def expand(self, op: Op, callee: IrFunction) -> list[Op]:
-        """The callee's body with its variables renamed, then its result under the call's name."""
+        """Return the callee's body with renamed variables, then its result under the name of the call's result."""
         assigned = {name for inner in callee.body.walk() for name in inner.defines}
         names = {name: self.fresh.renamed(callee.values[name]) for name in sorted(assigned)}
         values: dict[str, Operand] = {p.name: arg for p, arg in zip(callee.params, op.args, strict=True)}
@@ -284,14 +284,14 @@ class _Lanes:
         return replace(op, args=(tile, self.moved(op, axis, half), *op.args[2:]))
 
     def tensor_axis(self, op: Op, tensor: Ref, shape: tuple[Operand, ...]) -> int:
-        """The axis of the tensor that the split axis of its tile lies along."""
+        """Return the axis of the tensor that corresponds to the split axis of its tile."""
         rank = len(self.values.tensor(tensor.name).shape)
         if self.axis == 0 and (rank < 2 or any(e != Const(1) for e in shape[:-2])):
             raise self.error(op, "the rows are those of several matrices", "load them one by one")
         return rank - 2 + self.axis
 
     def moved(self, op: Op, axis: int, half: int) -> Operand:
-        """The offsets of a load or store, on from the start of the lane's half."""
+        """Return the offsets of a load or store, shifted to the lane's half."""
         here, at = self.offset(half), list(op.items(1))
         if at[axis] == Const(0):
             at[axis] = here
@@ -324,7 +324,7 @@ class _Lanes:
         return self.offsets[half]
 
     def once(self, op: Op) -> Op:
-        """Return an operation that only the first lane does, since both would do the same."""
+        """Return an operation that only the first lane executes, because both would do the same."""
         if self.first is None:
             lane, name = self.lane(), "is_first_lane"
             self.head.append(Op("s.eq", (lane, Const(0)), {"dtype": INDEX}, (name,), position=self.function.position))
@@ -333,7 +333,7 @@ class _Lanes:
 
 
 def verify_lanes(function: IrFunction) -> None:
-    """Verify that pushes, pops and frees are split as the function is: a lane pops half of a pushed tile."""
+    """Verify that pushes, pops and frees use the function's split: a lane pops half of a pushed tile."""
     for op in function.body.walk():
         if op.name in ("push", "pop", "free") and op.attrs["split"] != function.split + 1:
             raise CompileError(op.position, f"{op.name} is not split as {function.name} is")
@@ -361,7 +361,7 @@ def function_text(function: IrFunction) -> str:
 
 
 def _identifier(name: str) -> str:
-    """Return the name of a function; those of the compiler's own have dots."""
+    """Return the name of a function as an identifier; names of library functions contain dots."""
     return name.replace(".", "_")
 
 
@@ -370,7 +370,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def _block(block: Block, function: IrFunction, results: tuple[str, ...]) -> list[str]:
-    """Return the lines of a block, which passes values on to these results."""
+    """Return the lines of a block, with its yields assigned to `results`."""
     lines = [line for op in block.ops for line in _op(op, function)]
     if results and block.yields:
         lines += _defined(results, function, f"pl.yield_({_listed(block.yields)})")
@@ -426,7 +426,7 @@ def _call_text(op: Op) -> str:
 
 
 def _marks(launch: Launch) -> list[str]:
-    """Return the marks of a task beside its arguments."""
+    """Return the text of a task's launch options."""
     marks = [f"deps={operand_text(launch.deps)}"] if launch.deps else []
     marks += [f"dumps={operand_text(launch.dumps)}"] if launch.dumps else []
     marks += ["allow_early_resolve=True"] if launch.early_resolve else []
@@ -468,7 +468,7 @@ def operand_text(operand: Operand) -> str:
 
 @dataclass(frozen=True)
 class Pass:
-    """`run` makes the new program, `verify` looks at each of its functions."""
+    """A compiler pass: `run` returns the new program, `verify` checks each of its functions."""
 
     name: str
     run: Callable[[Program], Program]
@@ -476,7 +476,7 @@ class Pass:
 
 
 def verify_flat(function: IrFunction) -> None:
-    """No operation has another one as its argument, and no inline function is left."""
+    """Verify that no operation is an argument of another one, and that no inline function is left."""
     for op in function.body.walk():
         if any(isinstance(a, Op) for a in op.args) or function.kind == "inline":
             raise CompileError(op.position, f"{op.name} is still nested")
@@ -488,7 +488,7 @@ def verify_checked(function: IrFunction) -> None:
 
 
 def verify_values(function: IrFunction) -> None:
-    """It is known of every value where it comes from."""
+    """Verify that every value has a recorded origin."""
     for op in function.body.walk():
         for name in op.defines:
             if name not in function.values:
@@ -517,9 +517,10 @@ PASSES = (
 
 
 def run_passes(program: Program, dumps: dict[str, str] | None = None) -> Program:
-    """The program ready for emission. `dumps` receives `passes_dump/NN_….py` with the text after each pass.
+    """Return the program after all passes.
 
-    Raises CompileError at the user's line; what a verifier finds is a fault of the pass before it and says so.
+    `dumps` receives `passes_dump/NN_….py` with the text after each pass. Raises CompileError at the user's line; an
+    error of a verifier is a fault of the pass before it and says so.
     """
     if dumps is not None:
         dumps["passes_dump/00_frontend.py"] = program_text(program)
@@ -537,7 +538,7 @@ def run_passes(program: Program, dumps: dict[str, str] | None = None) -> Program
 
 @contextmanager
 def _naming(one: Pass, program: Program) -> Iterator[None]:
-    """An error in here says which pass it came from."""
+    """Add the name of a pass to errors raised in the block."""
     with own_faults(one.name, program):
         try:
             yield
@@ -548,7 +549,7 @@ def _naming(one: Pass, program: Program) -> Iterator[None]:
 
 @contextmanager
 def own_faults(stage: str, program: Program) -> Iterator[None]:
-    """Whatever else is raised in here is a fault of the compiler, and says so in a line."""
+    """Convert any other exception in the block to an error of one line that says it is a fault of the compiler."""
     try:
         yield
     except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""Plan on-chip addresses: every tile gets a byte address in its memory; tiles not live together share bytes.
+"""Plans on-chip addresses: every tile gets a byte address in its memory; tiles that are not live together share bytes.
 
-First fit in order of definition. Capacities and alignment are those PyPTO plans with: of vector memory, the top is left
-to the instructions' own scratch.
+First fit in order of definition. Capacities and alignment are those of PyPTO: the top of vector memory is reserved for
+the scratch of instructions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .ssa import free_names, op_refs, refs
 
 
 def may_share(op: Op, values: Values, result: str, operand: str) -> bool:
-    """Return whether the result may begin where the operand does."""
+    """Return whether the result may have the same start address as the operand."""
     spec = OPERATIONS.get(op.name)
     if spec is None or not spec.inplace:
         return False
@@ -47,7 +47,7 @@ def may_share(op: Op, values: Values, result: str, operand: str) -> bool:
 
 
 def _roles(row: OpDef, is_tile: list[bool]) -> tuple[str, ...]:
-    """The roles of the operands in the variant that takes tiles and numbers in this order."""
+    """Return the roles of the operands in the variant that takes tiles and numbers in this order."""
     for variant in row.variants:
         roles = [role for role in variant.ins if role.access != "s"]
         if [role.kind == "tile" for role in roles][: len(is_tile)] == is_tile:
@@ -82,7 +82,7 @@ def analyse(function: IrFunction) -> Liveness:
 
 
 def scratch_name(op: Op) -> str:
-    """The name of an operation's scratch tile."""
+    """Return the name of an operation's scratch tile."""
     return f"{op.result}__scratch"
 
 
@@ -116,7 +116,7 @@ class _Walk:
         return self.tiles({n for v in values for n in refs(v)})
 
     def block(self, block: Block, live: frozenset[str]) -> frozenset[str]:
-        """Return the tiles live before the block, given those live behind it (its yields included)."""
+        """Return the tiles live before the block, from those live after it (including its yields)."""
         for op in reversed(block.ops):
             live = self.op(op, live)
         return live
@@ -197,7 +197,9 @@ class Webs:
 
 
 def coalesce(function: IrFunction) -> tuple[IrFunction, Liveness, Webs]:
-    """The function, with copies where needed, and its sets of tiles. Raises CompileError where no copy is possible."""
+    """Return the function with the necessary copies, and its sets of tiles that share bytes. Raises CompileError if
+    no copy is possible.
+    """
     while True:
         live = analyse(function)
         webs = Webs(live)
@@ -219,14 +221,16 @@ def coalesce(function: IrFunction) -> tuple[IrFunction, Liveness, Webs]:
 
 
 def _name(operand: Operand) -> str:
-    """The name of a tile that is passed on."""
+    """Return the name of a yielded tile."""
     if not isinstance(operand, Ref):
         raise TypeError("a tile is a value")
     return operand.name
 
 
 def _carry(function: IrFunction, webs: Webs) -> bool:
-    """Join carried values; True if copies were inserted, so that all has to be checked again."""
+    """Join carried values with their loop; return True if copies were inserted, so that all joins must be checked
+    again.
+    """
     for block in _blocks(function.body):
         for op in list(block.ops):
             if op.name == "for" and _carry_loop(function, webs, op, block):
@@ -255,7 +259,7 @@ def _carry_loop(function: IrFunction, webs: Webs, op: Op, block: Block) -> bool:
 def _join(function: IrFunction, webs: Webs, op: Op, block: Block, results: tuple[str, ...]) -> bool:
     """Join the yields of a block with the results that receive them; return whether copies were inserted.
 
-    All clashing yields are copied at once, so even a swap ends: the copy of a copy finds its space free.
+    All clashing yields are copied at once, so even a swap terminates: a copied tile clashes with nothing else.
     """
     clashing = []
     for number, result in enumerate(results):
@@ -282,7 +286,7 @@ def _blocks(block: Block) -> Iterator[Block]:
 
 
 def _copy(function: IrFunction, at: Op, operand: Operand, block: Block, before: Op | None) -> Ref:
-    """A copy of a tile at the end of a block, or before one of its operations."""
+    """Insert a copy of a tile at the end of a block, or before one of its operations; return its reference."""
     name = _name(operand)
     type_ = function.values.tile(name)
     if type_.space != "vec":
@@ -327,7 +331,7 @@ def _copied(block: Block) -> Block:
 
 
 def _add_scratch(function: IrFunction) -> None:
-    """Scratch tiles of the instructions that want one."""
+    """Add scratch tiles for the instructions that need one."""
     for op in function.body.walk():
         spec, values = OPERATIONS.get(op.name), function.values
         if spec is None or not spec.tmp or values.space(op.result) != "vec":
@@ -338,7 +342,7 @@ def _add_scratch(function: IrFunction) -> None:
 
 
 def _model(op: Op, kind: str) -> Ref:
-    """The operand that an instruction's scratch tile is like."""
+    """Return the operand whose type determines an instruction's scratch tile."""
     return op.ref(1 if op.name == "select" else {"same": 0, "index": 1}[kind])
 
 
@@ -362,7 +366,7 @@ class _Planner:
                 self.addresses[name] = self.placed[web][1]
 
     def reserved(self, space: str) -> int:
-        """Bytes at the start of a memory that pipes use."""
+        """Return the bytes at the start of a memory that pipes use."""
         pipe = self.function.pipe
         consumer = {"aiv": ("vec", 1), "aic": ("mat", 2)}.get(self.function.core)
         if pipe is None or consumer is None or space != consumer[0] or not pipe.mask & consumer[1]:
@@ -400,7 +404,7 @@ class _Planner:
         raise AssertionError("the end of everything placed is free")
 
     def too_big(self, members: set[str], space: str, size: int, op: Op) -> CompileError:
-        """Return the error that lists the tiles that are live together with the tile that has no room."""
+        """Return the error for a tile without room, which lists the other tiles that are live at the same time."""
         name = sorted(members, key=lambda m: m not in self.where)[0]
         values, rows = self.function.values, []
         for other, (where, start, end) in sorted(self.placed.items(), key=lambda item: item[1][1]):
@@ -424,7 +428,7 @@ class _Planner:
 
 
 def verify_addresses(function: IrFunction) -> None:
-    """No two tiles that are live together overlap, and every tile is inside its memory."""
+    """Verify that no two tiles that are live together overlap, and that every tile lies inside its memory."""
     if function.kind != "kernel":
         return
     live = analyse(function)
@@ -443,7 +447,7 @@ def verify_addresses(function: IrFunction) -> None:
 
 
 def _one(function: IrFunction, a: str, b: str) -> bool:
-    """Views of one tile may live side by side."""
+    """Return whether two tiles are views of one tile, which may be live together."""
     roots: dict[str, str] = {}
     for op in function.body.walk():
         if op.name in ("reshape", "transpose"):

@@ -22,7 +22,7 @@ _LAYOUTS = {
 
 
 def tile_text(tile: TileType, arch: str, *, transposed: bool = False) -> str:
-    """`!pto.tile_buf<…>`; the valid extents are always given where it is allocated."""
+    """Return `!pto.tile_buf<…>`; an allocation always states the valid extents."""
     blayout, slayout, fractal = _LAYOUTS[tile.space]
     if tile.is_column:
         blayout = "col_major"
@@ -39,7 +39,7 @@ def tile_text(tile: TileType, arch: str, *, transposed: bool = False) -> str:
 
 
 def number_text(value: float, dtype: DType) -> str:
-    """Return a float as MLIR writes it; the bit pattern where there is no decimal form."""
+    """Return a float in MLIR's spelling; the bit pattern if it has no decimal form."""
     if math.isfinite(value):
         return f"{value:.17e}"
     if dtype.name == "BF16":
@@ -50,7 +50,7 @@ def number_text(value: float, dtype: DType) -> str:
 
 
 class Text:
-    """The lines of one function."""
+    """The lines of one .pto function."""
 
     def __init__(self, locations: bool) -> None:
         self.lines: list[str] = []
@@ -76,7 +76,7 @@ class Text:
         return self.names[name]
 
     def constant(self, value: int | float | bool, dtype: DType | str = INDEX) -> str:
-        """The name of a constant, written once at the top of the function."""
+        """Return the name of a constant, which is written once at the top of the function."""
         if isinstance(dtype, DType) and dtype.is_float:
             text = number_text(float(value), dtype)
             key = f"{text} : {dtype.pto}"
@@ -92,7 +92,7 @@ class Text:
         return self.constants.setdefault(f"{number} : {pto}", f"%c{sign}{abs(number)}_{pto}")
 
     def value(self, operand: Operand, dtype: DType | str = INDEX) -> str:
-        """The SSA name of a number."""
+        """Return the SSA name of a number."""
         match operand:
             case Const(value):
                 return self.constant(value, dtype)

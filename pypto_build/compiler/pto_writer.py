@@ -1,4 +1,4 @@
-"""Instructions of one .pto function: allocations of its tiles, windows of its tensors, what they are spelled like."""
+"""Writes the instructions of one .pto function: allocations of tiles, windows of tensors, and their spellings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PtoWriter(ABC):
         return tile_text(self.values.tile(name), self.arch, transposed=name in self.transposed)
 
     def alloc(self, name: str) -> str:
-        """`pto.alloc_tile` for a tile at its planned address."""
+        """Write `pto.alloc_tile` for a tile at its planned address."""
         self.alloc_as(f"%{name}", self.values.tile(name), self.function.addresses[name], self.spelled(name))
         return self.text.define(name)
 
@@ -56,11 +56,11 @@ class PtoWriter(ABC):
         self.text.add(f"{handle} = pto.alloc_tile addr = {at} valid_row = {row} valid_col = {col} : {spelled}")
 
     def result(self, op: Op) -> tuple[str, str]:
-        """SSA name and type of the tile that an operation makes, allocated here."""
+        """Allocate the tile that an operation creates; return its SSA name and type."""
         return self.alloc(op.result), self.spelled(op.result)
 
     def operand(self, operand: Operand) -> tuple[str, str]:
-        """SSA name and type of a tile or number."""
+        """Return SSA name and type of a tile or number."""
         match operand:
             case Ref(name) if self.values.is_tile(name):
                 return self.text.names[name], self.spelled(name)
@@ -69,7 +69,7 @@ class PtoWriter(ABC):
         raise TypeError("a constant has the element type of what stands beside it")
 
     def as_row(self, name: str, suffix: str) -> tuple[str, str]:
-        """Another handle on a column's bytes: the same values as one row."""
+        """Return another tile on a column's bytes, with the same values as one row."""
         column = self.values.tile(name)
         row = replace(column, shape=(1, column.shape[0]), valid=(1, column.valid[0]))
         handle = f"%{name}__{suffix}_{self.text.count}"
@@ -99,7 +99,7 @@ class PtoWriter(ABC):
         self.write(name, ins, [self.as_row(op.result, "row") if column else out], _inner(op))
 
     def number_type(self, op: Op, number: int) -> DType:
-        """Return the element type of a constant operand: the type of the tile beside it."""
+        """Return the element type of a constant operand: that of the operation's tile operand."""
         if op.name == "mrgsort":
             return INT32
         reference = op.args[1 - number] if len(op.args) == 2 else Ref(op.result)
@@ -116,7 +116,7 @@ class PtoWriter(ABC):
     # --- tensors -----------------------------------------------------------------------------------------------------
 
     def view(self, name: str, pointer: str, type_: TensorType) -> None:
-        """`pto.make_tensor_view`: a whole tensor at a pointer."""
+        """Write `pto.make_tensor_view`: a whole tensor at a pointer."""
         shape = [self.text.extent(d) for d in type_.shape]
         strides, layout = self.strides(type_.shape), "nd"
         if len(shape) > 1 and type_.shape[-1] == 1:  # a column: only such parts fill tiles with columns in a row
@@ -147,7 +147,9 @@ class PtoWriter(ABC):
     def partition(
         self, tensor: Ref, offsets: tuple[Operand, ...], valid: tuple[Dim, Dim], view: str = ""
     ) -> tuple[str, str]:
-        """Write a window of a tensor, of the valid extents; `view` is another rank's view."""
+        """Write a window of a tensor with the valid extents; `view` is another rank's view. Return its name and
+        type.
+        """
         type_ = self.values.tensor(tensor.name)
         rank = len(type_.shape)
         leading: list[Dim] = [1] * (rank - 2)
@@ -157,7 +159,7 @@ class PtoWriter(ABC):
         return self.part(tensor, offsets, sizes, view)
 
     def part(self, tensor: Ref, offsets: tuple[Operand, ...], sizes: Sequence[Dim], view: str = "") -> tuple[str, str]:
-        """`pto.partition_view`: SSA name and type of a part of a tensor."""
+        """Write `pto.partition_view`; return SSA name and type of a part of a tensor."""
         type_ = self.values.tensor(tensor.name)
         at = ", ".join(self.text.value(o) for o in offsets)
         extents = ", ".join(self.text.extent(s) for s in sizes)
@@ -173,7 +175,7 @@ class PtoWriter(ABC):
 
 
 def _leading(shape: tuple[Dim, ...], valid: tuple[Dim, Dim]) -> list[Dim]:
-    """Extents of a window whose rows run over several matrices."""
+    """Return the extents of a window whose rows span several matrices."""
     rows = int(valid[0]) if isinstance(valid[0], int) else 1
     sizes: list[Dim] = [valid[1]]
     for extent in reversed(shape[:-1]):
@@ -188,7 +190,7 @@ def view_type(type_: TensorType) -> str:
 
 
 def _inner(op: Op) -> str:
-    """Attributes written inside `ins`."""
+    """Return the attributes that are written inside `ins`."""
     if op.name == "cast":
         return f" {{rmode = #pto<round_mode {op.attrs['mode'].upper()}>}}"
     if op.name == "cmp":

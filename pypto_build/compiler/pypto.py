@@ -34,7 +34,7 @@ _STAMP = re.compile(r"_\d{8}_\d{6}$")
 
 
 class NoPypto(CompileError):
-    """There is nothing to compile with: no interpreter, or no PyPTO in it."""
+    """The interpreter is missing, or has no PyPTO."""
 
 
 def compile_with_pypto(

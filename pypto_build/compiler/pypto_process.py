@@ -32,7 +32,7 @@ class Recorder:
         self.outputs: list[tuple[Path, str, Any]] = []
 
     def execute(self, work_dir: Any, args: Any = (), *_: Any, **__: Any) -> None:
-        """Stands for the execution of a compiled program: its arguments become the snapshot's inputs."""
+        """Stand in for the execution of a compiled program: save its arguments as the snapshot's inputs."""
         root = Path(work_dir)
         self.directories.append(str(root))
         try:
@@ -76,7 +76,7 @@ def dumping(function: Any) -> Any:
 
 
 def dump_passes() -> None:
-    """Let PyPTO dump its passes: by the configuration of a run, and where a program is compiled without one."""
+    """Make PyPTO dump its passes: by the run configuration, or by the compile call if it has none."""
     config = getattr(sys.modules["pypto.runtime"], "RunConfig", None)
     if config is not None:
         config.__init__ = dumping(config.__init__)

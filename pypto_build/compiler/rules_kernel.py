@@ -40,7 +40,7 @@ def _slice(at: RuleContext, op: Op) -> Typed:
 
 
 def _contiguous(at: RuleContext, op: Op, shape: tuple[Dim, ...], whole: tuple[Dim, ...]) -> None:
-    """A kernel computes addresses from the extents it declares, so a slice has to be one piece of memory."""
+    """Check that a slice is contiguous: a kernel computes addresses from the extents that it declares."""
     partial = False
     for axis in reversed(range(len(shape))):
         full = shape[axis] == whole[axis]
@@ -122,7 +122,7 @@ Typed = tuple[Op, Type | None]
 
 
 class RuleContext:
-    """Types of operands, operations in front of the current one, and errors at its line."""
+    """Context of a typing rule: types of operands, operations before the current one, and errors at its line."""
 
     def __init__(self, values: Values) -> None:
         self.values = values
@@ -134,7 +134,7 @@ class RuleContext:
         raise CompileError(op.position, message, hint)
 
     def type_of(self, operand: Operand) -> Type | None:
-        """None for lists."""
+        """Return the type of an operand; None for lists."""
         if isinstance(operand, Const):
             value = operand.value
             return ScalarType(BOOL if isinstance(value, bool) else FP32 if isinstance(value, float) else INDEX)
@@ -161,7 +161,7 @@ class RuleContext:
         return spec.operands[number] if spec else f"operand {number}"
 
     def number(self, op: Op, operand: Operand, dtype: DType) -> Operand:
-        """A number as one of another element type."""
+        """Return a number converted to an element type."""
         type_ = self.type_of(operand)
         if not isinstance(type_, ScalarType):
             self.fail(op, f"{called(op.name)}: {kind_text(type_)} stands where a number is needed")
@@ -176,7 +176,7 @@ class RuleContext:
         return self.emit(Op("s.cast", (operand,), {"dtype": dtype}, position=op.position), ScalarType(dtype))
 
     def indices(self, op: Op, operand: Operand, count: int, what: str) -> tuple[Operand, ...]:
-        """A list of so many index values."""
+        """Return the operand as a list of `count` index values."""
         if not isinstance(operand, tuple):
             self.fail(op, f"{called(op.name)}: {what} is a list")
         if len(operand) != count:
@@ -184,14 +184,14 @@ class RuleContext:
         return tuple(self.number(op, item, INDEX) for item in operand)
 
     def inside(self, op: Op, axis: str, offset: Operand, size: int, whole: Dim) -> None:
-        """A part that is known when compiling lies inside of a tensor whose extent is."""
+        """Check that a part with constant extents lies inside a tensor with constant extents."""
         if isinstance(offset, Const) and isinstance(whole, int):
             start = int(offset.value)
             if start < 0 or start + size > whole:
                 self.fail(op, f"{called(op.name)}: {axis}: {start} to {start + size} of {whole}")
 
     def emit(self, op: Op, type_: Type, stem: str = "num") -> Ref:
-        """An operation in front of the current one."""
+        """Insert an operation before the current one; return its result."""
         name = spelled(stem, "tmp", self.count)
         self.count += 1
         op.results = (name,)
@@ -225,7 +225,9 @@ BLOCK = 32  # bytes a row or column of a tile comes in
 def vector_tile(
     at: RuleContext, op: Op, shape: tuple[int, int], dtype: DType, valid: tuple[Dim, Dim] | None = None
 ) -> TileType:
-    """A tile in vector memory; its rows (or, for one value a row, its column) are whole 32-byte blocks."""
+    """Return a tile type in vector memory; its rows (or the column of a tile with one value a row) are whole 32-byte
+    blocks.
+    """
     tile = TileType(shape, dtype, valid or shape)
     extent, what = (shape[0], "column") if tile.is_column else (shape[1], "row")
     if extent * dtype.size % BLOCK:
@@ -250,7 +252,7 @@ def static_extents(at: RuleContext, op: Op, operand: Operand, what: str) -> tupl
 
 
 def rows_and_columns(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Rows and columns of a window: leading extents are rows too."""
+    """Return rows and columns of a window; all extents but the last count as rows."""
     return prod(shape[:-1]), shape[-1]
 
 
@@ -335,7 +337,7 @@ def _binary(at: RuleContext, op: Op) -> Typed:
 
 
 def _number_first(at: RuleContext, op: Op) -> Typed:
-    """`2.0 * x`, `1.0 - x`, `1.0 / x`: turned round where that gives the same."""
+    """Type `2.0 * x`, `1.0 - x`, `1.0 / x`: swap the operands if the result stays the same."""
     b = at.tile(op, 1)
     scalar = at.number(op, op.args[0], b.dtype)
     if op.name in ("add", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or"):

@@ -86,7 +86,7 @@ def _cell(at: RuleContext, op: Op, signal: WindowType, operand: Operand) -> tupl
 
 
 def _remote_load(at: RuleContext, op: Op) -> Typed:
-    """A load with a rank behind its operands."""
+    """Type a load from another rank, which is the last operand."""
     _window(at, op, 0)
     target, peer, offsets, shape, valid = op.args
     local = replace(op, args=(target, offsets, shape, valid), attrs={"target": op.attrs["space"]})
@@ -95,7 +95,7 @@ def _remote_load(at: RuleContext, op: Op) -> Typed:
 
 
 def _remote_store(at: RuleContext, op: Op) -> Typed:
-    """A store with a rank behind its operands."""
+    """Type a store to another rank, which is the last operand."""
     _window(at, op, 1)
     tile, target, peer, offsets = op.args
     at.tile(op, 0)
@@ -104,7 +104,7 @@ def _remote_store(at: RuleContext, op: Op) -> Typed:
 
 
 def _tensor_remote_store(at: RuleContext, op: Op) -> Typed:
-    """The same of a value that is a tensor as yet: it is loaded first. A tile is taken as it is."""
+    """Type a remote store of a tensor, which is loaded first; a tile is stored directly."""
     type_ = at.type_of(op.args[0])
     if isinstance(type_, TensorType):
         whole = (Const(0),) * len(type_.shape), tuple(d if isinstance(d, Ref) else Const(d) for d in type_.shape)
@@ -207,7 +207,7 @@ def _bytes(buffer: BufferType) -> int | None:
 
 
 def _index(at: RuleContext, op: Op) -> Typed:
-    """Type `x[r, …]`: the rest of a tensor behind its first extents."""
+    """Type `x[r, …]`: the part of a tensor at these leading indices."""
     tensor = at.tensor(op, 0)
     items = op.items(1)
     if len(items) >= len(tensor.shape):

@@ -79,7 +79,9 @@ class Unit:
         return head
 
     def _payload(self, func_id: int) -> Payload | None:
-        """Return how many tensors and scalars the orchestration passes to a kernel; None if it is never submitted."""
+        """Return the numbers of tensors and scalars that the orchestration passes to a kernel; None if it is never
+        submitted.
+        """
         from pypto_build.artifact import ArtifactError
         from pypto_build.artifact.derive import submissions
         from pypto_build.pto.wrapper import Payload

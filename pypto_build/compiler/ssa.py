@@ -1,4 +1,4 @@
-"""Convert to SSA: every value is defined once; loops and conditions carry the variables that change in them.
+"""Converts to SSA: every value is defined once; loops and conditions carry the variables that they change.
 
 Names are spelled as PyPTO spells them (pto/ssa_names.py), numbered by variable.
 """
@@ -30,7 +30,7 @@ def refs(operand: Operand) -> Iterator[str]:
 
 
 def op_refs(op: Op) -> Iterator[str]:
-    """Names an operation itself mentions; blocks not included."""
+    """Yield the names that an operation mentions, without those in its blocks."""
     for arg in op.args:
         yield from refs(arg)
     if "launch" in op.attrs:
@@ -38,7 +38,7 @@ def op_refs(op: Op) -> Iterator[str]:
 
 
 def map_operand(operand: Operand, change: Callable[[Ref], Operand]) -> Operand:
-    """Return the operand with every name replaced by `change` of it."""
+    """Return the operand with `change` applied to every name."""
     if isinstance(operand, Ref):
         return change(operand)
     if isinstance(operand, tuple):
@@ -49,7 +49,7 @@ def map_operand(operand: Operand, change: Callable[[Ref], Operand]) -> Operand:
 
 
 def map_op(op: Op, change: Callable[[Ref], Operand]) -> Op:
-    """A copy of the operation with its own operands changed; blocks are kept as they are."""
+    """Return a copy of the operation with `change` applied to its operands; its blocks are unchanged."""
     attrs = dict(op.attrs)
     if "launch" in attrs:
         attrs["launch"] = op.launch.map(lambda operand: map_operand(operand, change))
@@ -57,7 +57,7 @@ def map_op(op: Op, change: Callable[[Ref], Operand]) -> Op:
 
 
 def mentions(op: Op) -> set[str]:
-    """Names that an operation and its blocks use or pass on."""
+    """Return the names that an operation and its blocks use or yield."""
     return set(op_refs(op)).union(*map(uses, op.blocks))
 
 
@@ -66,7 +66,7 @@ def uses(block: Block) -> set[str]:
 
 
 def free_names(block: Block) -> set[str]:
-    """Names a block uses but does not define."""
+    """Return the names that a block uses but does not define."""
     used: set[str] = set()
     defined = set(block.params)
     for op in block.ops:
@@ -103,7 +103,7 @@ def has_effect(op: Op) -> bool:
 
 
 def prune(body: Block, keep: frozenset[str] = frozenset()) -> None:
-    """Until nothing changes; in place. `keep` are names used by other things than operations."""
+    """Remove unused operations in place, until nothing changes. `keep` are names used elsewhere."""
     while True:
         used = uses(body) | keep
         if not _prune(body, used):
@@ -129,7 +129,9 @@ def _prune(block: Block, used: set[str]) -> bool:
 
 
 def _drop_carried(op: Op, used: set[str]) -> bool:
-    """Drop carried values that only pass through: a use is one in the body or behind the loop."""
+    """Drop carried values that the loop only passes through; return True if one was dropped. A use in the body or
+    after the loop keeps a value.
+    """
     body = op.blocks[0]
     elsewhere = uses(Block(body.ops))
     for other in range(len(op.results)):
@@ -167,7 +169,7 @@ def convert_to_ssa(program: Program) -> Program:
 
 
 def _assigned(block: Block) -> list[str]:
-    """Variables a block assigns, in order; loop indices are its own."""
+    """Return the variables that a block assigns, in order, without its loop indices."""
     inside = ((*op.results, *(name for inner in op.blocks for name in _assigned(inner))) for op in block.ops)
     return list(dict.fromkeys(name for names in inside for name in names))
 
@@ -179,7 +181,7 @@ class _Converter:
         self.values = Values()
 
     def fresh(self, name: str, kind: ValueKind, position: SourcePosition) -> Ref:
-        """Return the next value of a variable."""
+        """Return a new value of a variable."""
         number = self.versions[name]
         self.versions[name] += 1
         previous = self.function.values[name]
@@ -189,7 +191,7 @@ class _Converter:
         return self.values.add(Value(spelled(name, word, number), previous.variable, kind, position, previous.stem))
 
     def define(self, variables: Sequence[str], kind: ValueKind, op: Op, scope: Scope) -> tuple[str, ...]:
-        """New values of variables, which they have from here on; the values' names."""
+        """Define new values of variables for the code that follows; return the names of the values."""
         values = [self.fresh(name, kind, op.position) for name in variables]
         scope.update(zip(variables, values, strict=True))
         return tuple(value.name for value in values)
@@ -235,7 +237,7 @@ class _Converter:
         into.ops.append(replace(op, blocks=(inner,)))
 
     def repeat(self, op: Op, scope: Scope, into: Block) -> None:
-        """Convert `while`: carried values belong to the block of the condition, and the body sees them too."""
+        """Convert `while`: carried values are parameters of the condition's block, and visible in the body."""
         test, source = op.blocks
         carried = [name for name in _assigned(source) if name in scope]
         inner = dict(scope)
@@ -291,7 +293,7 @@ _HANDLERS = {
 
 
 def verify_ssa(function: IrFunction) -> None:
-    """Every name is defined once, before it is used. Raises CompileError at the operation that breaks this."""
+    """Verify that every name is defined once, before its use. Raises CompileError at the faulty operation."""
     defined = {p.name for p in function.params} | set(function.symbols)
     _verify_block(function.body, set(defined), defined)
 

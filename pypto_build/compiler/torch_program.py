@@ -1,7 +1,7 @@
 """Translates a program to PyTorch: its kernels on matrices, its orchestration as plain calls.
 
-The `.pto` modules and the orchestration made of the program have to agree with this text. The program is taken after
-its types are known and before cores, memories and addresses are decided. So a kernel for both cores is one function,
+The `.pto` modules and the orchestration generated from the program must agree with this text. The program is translated
+after type inference and before cores, memories and addresses are decided. So a kernel for both cores is one function,
 and a tile is just its valid elements.
 """
 
@@ -36,7 +36,7 @@ _REDUCTIONS = {"row_reduce": 1, "col_reduce": 0}
 
 
 class Expressions:
-    """The expressions of one function. `bound` are the names that its values have in the text."""
+    """The expressions of one function. `bound` are the Python names of its values."""
 
     def __init__(self, function: IrFunction) -> None:
         self.function = function
@@ -60,7 +60,7 @@ class Expressions:
         return isinstance(operand, Ref) and self.values.is_tile(operand.name)
 
     def result_type(self, op: Op) -> TileType:
-        """The tile that an operation makes."""
+        """Return the type of the tile that an operation creates."""
         return self.values.tile(op.result)
 
     def dim(self, extent: object) -> str:
@@ -159,7 +159,7 @@ _Expression = Callable[[Expressions, Op, list[str]], str]
 
 
 def _plain(form: str) -> _Expression:
-    """Return a template of an expression: its fields are the operands, the attributes, and the type of its `result`."""
+    """Return an expression template whose fields are the operands, the attributes, and the type of its `result`."""
 
     def expression(f: Expressions, op: Op, args: list[str]) -> str:
         return form.format(*args, **op.attrs, result=f.values.types[op.result] if op.results else None)
@@ -216,7 +216,7 @@ class Translation(NamedTuple):
 
 
 def typed_program(program: Program) -> Program:
-    """A program as the front end made it, with its types known. Raises CompileError."""
+    """Return a program of the front end with inferred types. Raises CompileError."""
     for one in PASSES:
         if one.name in TYPED:
             program = one.run(program)
@@ -234,11 +234,10 @@ def _(node: IrFunction, *, check_shapes: bool = False) -> str:
 
 
 def program_text(program: Program, *, check_shapes: bool = False) -> str:
-    """Kernels, then the orchestration, then `run`, unless the program has a function of that name.
+    """Return the text: kernels, then the orchestration, then `run`, unless the program has a function of that name.
 
-    The program's types are known (see `typed_program`).
-
-    Raises ValueError naming all operations that have no translation.
+    The program's types are known (see `typed_program`). Raises ValueError naming all operations that have no
+    translation.
     """
     return translated(program, check_shapes=check_shapes).text
 
@@ -304,7 +303,7 @@ class _Function(Expressions):
         self.indent = 1
 
     def write(self) -> tuple[str, list[str]]:
-        """Its first line, and the others."""
+        """Return the function's first line, and its other lines."""
         for param in self.function.params:
             self.bound[param.name] = self.names.unique(param.value.stem)
         parameters = ", ".join(self.bound[p.name] for p in self.function.params)
@@ -315,7 +314,7 @@ class _Function(Expressions):
         return head, self.lines or ["    pass"]
 
     def _tensor(self, param: TensorParam) -> None:
-        """Assertions on a tensor, and the extents that are known by a name."""
+        """Write assertions on a tensor, and assign its named extents."""
         text, type_ = self.bound[param.name], param.type
         if self.owner.check_shapes:
             self.add(f'assert isinstance({text}, torch.Tensor), "Expected {text} to be a Tensor"')
@@ -333,7 +332,9 @@ class _Function(Expressions):
                 )
 
     def _named(self, name: str) -> str:
-        """A variable for a value: the program's, or one of its own for what a loop or condition passes on."""
+        """Return a variable for a value: the program's, or a separate one for values that a loop or condition
+        yields.
+        """
         value = self.function.values[name]
         return self.names.unique(value.name if value.kind in _PASSED_ON else value.stem)
 

@@ -1,4 +1,4 @@
-"""Names in each generation of the upstream C++ API; a row each."""
+"""Names in each generation of the upstream C++ API; one row for each generation."""
 
 from __future__ import annotations
 

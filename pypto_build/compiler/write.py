@@ -1,4 +1,4 @@
-"""Writes an artifact: only what changed, all of it or nothing, the manifest last."""
+"""Writes an artifact atomically: only changed files, the manifest last."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pypto_build.artifact.compiled_files import (
     encode_compiled_files,
     read_compiled_files,
 )
-from pypto_build.artifact.files import write_bytes
+from pypto_build.artifact.files import remove_temporary, write_bytes
 from pypto_build.artifact.scene_test import SCENE_TEST_NAME, is_edited
 
 #: The file that marks an artifact as complete; it is written last.
@@ -29,10 +29,12 @@ def files_document(program: str, sources: list[str], files: Mapping[str, str | b
 
 
 def write_files(root: Path, files: Mapping[str, str | bytes]) -> list[str]:
-    """Make `root` hold these files and none that an earlier run wrote besides; returns the paths that changed.
+    """Make `root` hold these files, and remove other files of an earlier run; return the paths that changed.
 
-    Everything is written under temporary names first, so an error leaves what was there.
+    Everything is written under temporary names first, so an error leaves the old files unchanged. A kill may leave
+    temporary files, which the next run removes.
     """
+    remove_temporary(root)
     earlier = read_compiled_files(root / COMPILED_FILES_NAME)
     stale = sorted(set(earlier.files) - set(files)) if earlier else []
     encoded = {path: _encoded(content) for path, content in files.items()}
@@ -69,7 +71,7 @@ def write_dumps(root: Path, dumps: Mapping[str, str]) -> None:
 
 
 def _settle_order(root: Path, changed: Iterable[str]) -> None:
-    """PyPTO takes a module for edited if it is newer than its assembled C++, so the C++ gets the later time."""
+    """Set the time of assembled C++ after that of its module: PyPTO takes a module for edited if it is newer."""
     for path in changed:
         assembled = (root / path).with_suffix(".cpp")
         if path.endswith(".pto") and assembled.exists():
@@ -77,7 +79,7 @@ def _settle_order(root: Path, changed: Iterable[str]) -> None:
 
 
 def _is_users(path: Path) -> bool:
-    """Return whether this is a scene test that the user edited."""
+    """Return whether a file is a scene test that the user edited."""
     if path.name != SCENE_TEST_NAME:
         return False
     present = _read(path)

@@ -51,7 +51,7 @@ for _name, _row in PTO.items():
 
 @dataclass
 class CppTile:
-    """A variable of the kernel that is a tile; `address` is None where it is not a constant, or changes."""
+    """A tile variable of the kernel; `address` is None if it is not a constant, or changes."""
 
     name: str
     type: TileType
@@ -66,7 +66,7 @@ class CppTile:
 
 @dataclass
 class Names:
-    """Facts about a function's variables; blocks within it share it, as generated code names each only once."""
+    """Facts about the variables of a function, shared by its blocks, since generated code uses each name only once."""
 
     numbers: dict[str, int] = field(default_factory=dict)
     tiles: dict[str, CppTile] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Names:
     resized: frozenset[str] = frozenset()  # tiles whose valid extents are set while running
 
     def number(self, text: str) -> int | None:
-        """The value of an integer expression; None where it is not constant."""
+        """Return the value of an integer expression; None if it is not constant."""
         text = _CAST.sub("", text.strip())
         if (value := integer(text)) is not None:
             return value
@@ -85,7 +85,7 @@ class Names:
         return self._sum(text)
 
     def _sum(self, text: str) -> int | None:
-        """The sum of products of constants, without brackets inside."""
+        """Return the value of a sum of products of constants without brackets; None for other expressions."""
         total = 0
         for term in text.strip().removeprefix("(").removesuffix(")").split("+"):
             product = 1
@@ -100,7 +100,7 @@ class Names:
         return total
 
     def tile_type(self, text: str) -> TileType | None:
-        """The type written as `Tile<…>`, or by a name for it."""
+        """Return the type written as `Tile<…>`, or its alias."""
         text = self.aliases.get(text.strip(), text.strip())
         match = _TILE.match(text)
         words = split_arguments(match[1]) if match else []
@@ -127,7 +127,7 @@ class Names:
         return TileType("", space, scalar, rows, cols, **fields)  # type: ignore[arg-type]
 
     def declare(self, name: str, type_: TileType, arguments: list[Node]) -> None:
-        """Declare a tile; its constructor's arguments are the valid extents that the type leaves open."""
+        """Record a declared tile; its constructor's arguments are the valid extents that the type leaves open."""
         values = [self.number(source_text(argument)) for argument in arguments]
         open_ = [extent == DYNAMIC for extent in (type_.v_row, type_.v_col)]
         if len(values) == 1 and sum(open_) == 1:
@@ -140,7 +140,7 @@ class Names:
         self.tiles[name] = CppTile(name, type_, rows, cols)
 
     def assign(self, name: str, address: str) -> None:
-        """TASSIGN: one address for good, or several, of which none is known."""
+        """Record a TASSIGN. A tile with several addresses counts as having none."""
         tile = self.tiles.get(name)
         if tile is not None:
             value = self.number(address)
@@ -149,7 +149,7 @@ class Names:
 
 
 def resized(text: str) -> frozenset[str]:
-    """The tiles whose valid extents a function sets."""
+    """Return the tiles whose valid extents a function sets."""
     return frozenset(_RESIZED.findall(text))
 
 
@@ -157,7 +157,7 @@ _DEFAULTS = ["RowMajor", "", "", "NoneBox", "512", "Null", "Null"]
 
 
 def declared_tile(names: Names, node: Node) -> None:
-    """Note the tiles, numbers and type names that a declaration makes."""
+    """Record the tiles, numbers and type aliases that a declaration introduces."""
     type_node = node.child_by_field_name("type")
     if type_node is None:
         return
@@ -177,7 +177,7 @@ def declared_tile(names: Names, node: Node) -> None:
 
 
 def _arguments(value: Node | None) -> list[Node]:
-    """Return what a constructor is given: `v(a, b)`, `v = Tile<…>(a, b)` or `v{a, b}`."""
+    """Return the constructor arguments of a declaration: `v(a, b)`, `v = Tile<…>(a, b)` or `v{a, b}`."""
     if value is None:
         return []
     if value.type == "call_expression":
@@ -198,7 +198,7 @@ _OTHER = {"set_flag": "wait_flag", "wait_flag": "set_flag", "TPOP": "TFREE", "TF
 
 @dataclass
 class Balance:
-    """Flags and slots that a stretch of code leaves open; keys that are `unclear` are not followed."""
+    """Flags and pipe slots that a section of code leaves open; keys in `unclear` are ignored."""
 
     open: Counter[Key] = field(default_factory=Counter)
     unclear: set[Key] = field(default_factory=set)
@@ -207,7 +207,7 @@ class Balance:
 
 
 def step_of(name: str, arguments: list[str], node: Node) -> tuple[Key, int, tuple[str, int, str]] | None:
-    """The flag or pipe that a call opens or closes."""
+    """Return the flag or pipe slot that a call opens or closes; None for other calls."""
     change, count = _STEPS.get(name, (0, 0))
     words = tuple(word.strip() for word in arguments[:count])
     if not change or len(words) < count or (count == 3 and not words[2].startswith("EVENT_ID")):
@@ -217,7 +217,7 @@ def step_of(name: str, arguments: list[str], node: Node) -> tuple[Key, int, tupl
 
 
 def joined(parts: list[Balance], node: Node) -> Balance:
-    """Return the balance of a statement from those of its parts: a sequence, or alternatives."""
+    """Return the balance of a statement, combined from its parts: a sequence or alternatives."""
     whole = Balance()
     for part in parts:
         whole.unclear |= part.unclear
@@ -276,7 +276,7 @@ _PREFIXES = {"cmpMode": "", "atomicType": "atomic_"}  # of those that .pto spell
 
 @cache
 def _operations() -> dict[str, tuple[OpDef, ...]]:
-    """The constrained operations by the C++ instruction that they become."""
+    """Return the operations that have constraints, by their C++ instruction."""
     operations: dict[str, tuple[OpDef, ...]] = {}
     for name in constrained():
         row = TABLE[name]
@@ -327,7 +327,7 @@ def _facts(
 
 
 def _as_in_a_run(facts: Facts) -> Facts:
-    """Return the facts with some address and valid extents for each tile, as a run records them."""
+    """Return the facts with assumed addresses and valid extents for each tile, as a run would record them."""
     tiles = {
         role: replace(tile, rows=tile.rows or 1, cols=tile.cols or 1, address=tile.address or 0)
         for role, tile in facts.tiles.items()
@@ -343,9 +343,9 @@ _DEEPEST = 200  # statements in each other
 
 
 def check_kernel(text: bytes, path: str, arch: str) -> tuple[list[BrokenRule], list[OpenCall]]:
-    """Return the rules of the platform that a kernel's text breaks, and the calls with rules that only a run decides.
+    """Return the platform's rules that a kernel's text breaks, and the calls with rules that only a run decides.
 
-    Both are in the order of the lines, and empty for a text that cannot be parsed.
+    Both are in line order, and empty for a text that cannot be parsed.
     """
     try:
         root = parse(text)
@@ -362,7 +362,7 @@ def check_kernel(text: bytes, path: str, arch: str) -> tuple[list[BrokenRule], l
 
 @dataclass(frozen=True)
 class OpenCall:
-    """A call of a kernel with rules that only a run decides, since extents or addresses are not constant."""
+    """A call of a kernel with rules that only a run decides, because extents or addresses are not constant."""
 
     line: int
     name: str
@@ -372,7 +372,7 @@ class OpenCall:
 
 
 def preload_rules() -> None:
-    """Compile all rules ahead, for processes that are forked."""
+    """Compile all rules before this process is forked."""
     for name in constrained():
         for constraint in constraints(name):
             assert constraint.compiles, constraint.text
@@ -391,7 +391,7 @@ def _functions(root: Node) -> Iterator[Node]:
 
 
 class _Walk:
-    """One function: variables as they are declared, instructions as they come."""
+    """Walks one function: declarations of variables and calls of instructions, in text order."""
 
     def __init__(self, path: str, arch: str) -> None:
         self.path, self.arch = path, arch
@@ -411,7 +411,7 @@ class _Walk:
         return self.found
 
     def statement(self, node: Node, depth: int) -> Balance:
-        """Look at a statement and those within, in text order."""
+        """Return the balance of a statement, after checking it and its parts in text order."""
         if depth > _DEEPEST:
             return Balance()
         if node.type == "declaration":
@@ -494,7 +494,7 @@ class _Walk:
 
 
 def _branches(node: Node, parts: list[Balance]) -> list[Balance]:
-    """Return what the branches of a condition leave, the condition itself left out."""
+    """Return the balance of each branch of a condition, without the condition itself."""
     if node.type != "if_statement":
         return parts
     inside = ("consequence", "alternative")

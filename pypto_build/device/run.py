@@ -1,4 +1,4 @@
-"""Rules of the device on instructions as a run executed them: with the addresses and valid extents that it had."""
+"""Checks rules of the device on executed instructions, with their recorded addresses and valid extents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ class ExecutedTile(NamedTuple):
 
 
 def broken_by(call: OpenCall, operands: Sequence[ExecutedTile]) -> Iterator[tuple[Constraint, str]]:
-    """Yield the undecided rules of a call that it broke with these operands, and the message of each."""
+    """Yield each rule that a call broke with these operands, with its message. Only rules that the text did not
+    decide are checked.
+    """
     facts = _with_operands(call.facts, operands)
     for constraint in call.constraints:
         if constraint.is_broken(facts):
@@ -47,7 +49,7 @@ class _Checked(NamedTuple):
 
 @dataclass
 class RunRules:
-    """The rules that the kernels of an artifact break: paths of their sources by `func_id`."""
+    """The rules that an artifact's kernels break. ``sources`` are the paths of the kernels' C++ files by `func_id`."""
 
     sources: Mapping[int, Path]
     root: Path
@@ -55,14 +57,13 @@ class RunRules:
     _read: dict[int, _Checked] = field(default_factory=dict)
 
     def broken_by_text(self) -> Iterator[BrokenRule]:
-        """Yield the rules that the text of a kernel breaks, whatever it is called with."""
+        """Yield the rules that a kernel's text breaks, whatever its arguments are."""
         yield from dict.fromkeys(rule for kernel in self.sources for rule in self._checked(kernel).broken)
 
     def broken(self, sites: Sequence[AccessSite], executed: Iterable[Executed]) -> Iterator[BrokenRule]:
         """Yield each rule that only a run decides, once for each call that broke it, with the first operands that did.
 
-        Most instructions break no rule, whichever of the kernel's calls they come from. Only for the others is the
-        line looked up.
+        Most instructions break no rule at any of the kernel's calls. The source line is looked up only for the others.
         """
         suspects = [
             (one.site, call, constraint, message)
@@ -80,7 +81,7 @@ class RunRules:
                 yield BrokenRule(position.path, call.line, constraint.kind, message)
 
     def prepare(self) -> None:
-        """Read the kernels ahead of the run's end."""
+        """Read and check the kernels while the run is in progress."""
         for kernel in self.sources:
             self._checked(kernel)
 
@@ -105,7 +106,9 @@ def _tiles(numbers: list[int]) -> list[ExecutedTile]:
 
 
 def _with_operands(facts: Facts, operands: Sequence[ExecutedTile]) -> Facts:
-    """Return the facts with what a run adds. Tiles of one kind are recorded in the order of the roles."""
+    """Return the facts with recorded addresses and extents. Tiles of one kind are recorded in the order of the
+    roles.
+    """
     left, tiles = list(operands), dict(facts.tiles)
     for role, tile in facts.tiles.items():
         match = next((one for one in left if _is(one, tile, role, role not in facts.roles_in_order)), None)
@@ -116,7 +119,7 @@ def _with_operands(facts: Facts, operands: Sequence[ExecutedTile]) -> Facts:
 
 
 def _is(operand: ExecutedTile, tile: TileFacts, role: str, is_result: bool) -> bool:
-    """Return whether a recorded operand can be the tile of a role."""
+    """Return whether a recorded operand matches the tile of a role."""
     type_ = tile.type
     if operand.space >= len(SPACES) or SPACES[operand.space] != type_.loc:
         return False

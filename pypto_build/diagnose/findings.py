@@ -146,15 +146,15 @@ def _sarif_result(finding: Finding) -> dict[str, object]:
     text = f"{finding.message}; {finding.hint}" if finding.hint else finding.message
     result: dict[str, object] = {"ruleId": finding.rule, "level": finding.level, "message": {"text": text}}
     if finding.path:
-        result["locations"] = [_sarif_place(finding.path, finding.line)]
+        result["locations"] = [_sarif_location(finding.path, finding.line)]
     if finding.related:
         result["relatedLocations"] = [
-            {**_sarif_place(other.path, other.line), "message": {"text": other.message}} for other in finding.related
+            {**_sarif_location(other.path, other.line), "message": {"text": other.message}} for other in finding.related
         ]
     return result
 
 
-def _sarif_place(path: str, line: int) -> dict[str, object]:
+def _sarif_location(path: str, line: int) -> dict[str, object]:
     file = {"uri": Path(path).as_uri()} if Path(path).is_absolute() else {"uri": quote(path), "uriBaseId": "ARTIFACT"}
     region = {"region": {"startLine": line}} if line else {}
     return {"physicalLocation": {"artifactLocation": file, **region}}

@@ -1,1 +1,1 @@
-"""Editors and shells: the language server of `.pto`, and what `pypto-build setup` writes for them."""
+"""Editors and shells: the language server of `.pto`, and the files that `pypto-build setup` writes for them."""

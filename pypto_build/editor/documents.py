@@ -1,4 +1,4 @@
-"""The open modules of an editor and the work for them: findings at every key, the rest in a pause."""
+"""The open modules of an editor and their checks: findings at every key, slower work in a pause."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ __all__ = [
 
 
 def path_of(uri: str) -> Path | None:
-    """The file of a document; None if it has none."""
+    """Return the file of a document; None for a document that is not a file."""
     name = to_fs_path(uri)
     return Path(name) if name else None
 
 
 def uri_of(path: Path) -> str:
-    """Return the protocol's name for a file."""
+    """Return the URI of a file."""
     return from_fs_path(str(path)) or ""
 
 
@@ -51,19 +51,19 @@ def whole_line(line: int) -> types.Range:
 
 
 def units(text: str, column: int) -> int:
-    """A column as the protocol counts it, in UTF-16 units."""
+    """Convert a column to the protocol's UTF-16 units."""
     return column if text.isascii() else len(text[:column].encode("utf-16-le", "surrogatepass")) // 2
 
 
 def column_of(text: str, character: int) -> int:
-    """The column that the protocol's character stands at."""
+    """Convert the protocol's character offset, in UTF-16 units, to a column."""
     if text.isascii():
         return min(character, len(text))
     return len(text.encode("utf-16-le", "surrogatepass")[: character * 2].decode("utf-16-le", "replace"))
 
 
 def range_of(live: LiveModule, span: Span) -> types.Range:
-    """A part of a line, as the protocol says it."""
+    """Return a span as a range of the protocol."""
     text = live.lines[span.line] if span.line < len(live.lines) else ""
     return types.Range(
         types.Position(span.line, units(text, span.column)), types.Position(span.line, units(text, span.end))
@@ -76,7 +76,7 @@ _TIMEOUT_S = 60.0
 
 
 def artifact_of(path: Path) -> Path | None:
-    """The artifact that a file belongs to."""
+    """Return the artifact that contains a file."""
     return next((parent for parent in path.parents if (parent / MANIFEST_NAME).is_file()), None)
 
 
@@ -87,7 +87,7 @@ def is_looked_at(path: Path, artifact: Path) -> bool:
 
 
 async def lint(artifact: Path, platform: str) -> list[Finding]:
-    """The findings; empty where lint ends otherwise."""
+    """Return the findings of lint; empty if lint fails."""
     with tempfile.TemporaryDirectory(prefix="pypto-build-") as directory:
         file = Path(directory, "lint.json")
         words = [str(artifact), *(["--platform", platform] if platform else []), "--json", str(file)]
@@ -129,7 +129,7 @@ class AtPosition(Protocol):
 
 
 class Document:
-    """An open module: `live` is its text, `version` the last text that was checked."""
+    """An open module: `live` is its current text, `version` the version of the last checked text."""
 
     def __init__(self, path: Path, platform: str) -> None:
         self.path = path
@@ -140,7 +140,7 @@ class Document:
 
 
 class PtoServer(LanguageServer):
-    """The open modules, and the work for them."""
+    """The language server's open modules, and their checks."""
 
     def __init__(self, platform: str = "") -> None:
         super().__init__("pypto-build", __version__)
@@ -154,13 +154,13 @@ class PtoServer(LanguageServer):
     # --- modules -----------------------------------------------------------------------------------------------------
 
     def changed(self, uri: str) -> None:
-        """Note a changed document; it is checked when no more keys come."""
+        """Record a changed document; check it when no further keys arrive."""
         if (before := self.waiting.pop(uri, None)) is not None:
             before.cancel()
-        self.waiting[uri] = asyncio.get_running_loop().call_later(_BURST_S, self.look, uri)
+        self.waiting[uri] = asyncio.get_running_loop().call_later(_BURST_S, self.check_now, uri)
 
-    def look(self, uri: str) -> None:
-        """Check a document now, and publish what is wrong."""
+    def check_now(self, uri: str) -> None:
+        """Check a document now, and publish its findings."""
         if (timer := self.waiting.pop(uri, None)) is not None:
             timer.cancel()
         document = self.documents.get(uri)
@@ -181,13 +181,13 @@ class PtoServer(LanguageServer):
         self.after_a_pause()
 
     def document(self, uri: str) -> Document | None:
-        """An open module as its text is now."""
+        """Return an open module with its current text."""
         if uri in self.waiting:
-            self.look(uri)
+            self.check_now(uri)
         return self.documents.get(uri)
 
     def finish(self, uri: str) -> None:
-        """Do the work that keys have left on a document."""
+        """Run the checks that were postponed for a document."""
         if (document := self.document(uri)) is not None and document.live.is_pending:
             document.live.go_on()
 
@@ -213,7 +213,7 @@ class PtoServer(LanguageServer):
         self.pause = asyncio.get_running_loop().call_later(_PAUSE_S, self.rest)
 
     def rest(self) -> None:
-        """Finish, in a pause of typing, the work that keys have left."""
+        """Run all postponed checks in a pause of typing."""
         self.pause = None
         for uri, document in self.documents.items():
             if document.live.is_pending:
@@ -230,7 +230,7 @@ class PtoServer(LanguageServer):
     # --- artifacts ---------------------------------------------------------------------------------------------------
 
     def lint_soon(self, uri: str) -> None:
-        """Look at the artifact of a document that was opened or saved."""
+        """Schedule lint for the artifact of a document that was opened or saved."""
         path = path_of(uri)
         artifact = artifact_of(path) if path is not None else None
         if path is None or artifact is None or not (path.suffix == ".pto" or is_looked_at(path, artifact)):

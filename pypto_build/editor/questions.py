@@ -1,27 +1,27 @@
-"""Answers to an editor's requests: hover, definition, uses, outline, completion, and the way to the C++ and back."""
+"""Answers to an editor's requests: hover, definition, uses, outline, completion, and navigation between module and
+C++.
+"""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from pathlib import Path
 
-from pypto_build.artifact.files import read_text
+from pypto_build.diagnose.origin import kernel_text, module_files
+from pypto_build.editor.costs import cost_text
 from pypto_build.editor.documents import Document, PtoServer, column_of, path_of, range_of, types, uri_of, whole_line
 from pypto_build.editor.symbols import Span, Token, definition_of, kernel_files, spans_of, value_of
-from pypto_build.pto import PtoError
 from pypto_build.pto.checks import CAPACITY, module_arch
 from pypto_build.pto.errors import TypeSyntaxError
 from pypto_build.pto.live.module import LiveFunction, LiveModule
+from pypto_build.pto.live.pairs import pair
 from pypto_build.pto.live.values import Node
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.meaning import what_it_does
-from pypto_build.pto.ops.spec import INSTRUCTIONS, AttrDef, OpDef, Role
+from pypto_build.pto.ops.spec import AttrDef, OpDef, Role
 from pypto_build.pto.resolve import Value
-from pypto_build.pto.splice import find_sentinels
 from pypto_build.pto.ssa_names import read_ssa_name
 from pypto_build.pto.types import DYNAMIC, MultiTileType, PtrType, TileType, Type, ViewType, parse_type
 
@@ -33,7 +33,7 @@ _NAMED = re.compile(r'"?([A-Za-z_]\w*\.[\w.]+)"?')
 
 @dataclass(frozen=True)
 class Proposal:
-    """A text for a part of a line; `kind` is value, operation, function, type or attribute."""
+    """A completion: a text that replaces a part of a line; `kind` is value, operation, function, type or attribute."""
 
     text: str
     kind: str
@@ -63,7 +63,7 @@ def proposals(live: LiveModule, line: int, column: int) -> list[Proposal]:
 
 
 def _values(function: LiveFunction | None, line: int) -> Iterator[tuple[str, str, str]]:
-    """The values that are in scope on a line."""
+    """Yield the values that are in scope on a line."""
     if function is None or function.names is None:
         return
     for value in function.resolved.arguments:
@@ -85,106 +85,6 @@ def _of_region(nodes: list[Node], line: int) -> Iterator[tuple[str, str, str]]:
             yield from ((name, "value", str(value.type)) for name, value in node.defines.items())
 
 
-# Maps lines of a module to lines of the C++ generated from it, and back.
-# Assemblers translate instructions in the order of the module. So the names of the calls in a kernel's body align
-# with the operations of its function. That needs no line table, which ptoas does not write, and holds for bodies
-# that were edited by hand. A line between two instructions belongs to the one before it.
-
-_CALL = re.compile(r"\b(?:(?P<call>[A-Z][A-Z0-9_]+)\s*(?:<[^;()]*>)?\s*\(|(?P<word>for|if|while)\s*\()")
-_COMMENT = re.compile(r"//[^\n]*")
-_GENERATED_WORDS = {"scf.for": "for", "scf.if": "if", "scf.while": "while", "pto.alloc_tile": "TASSIGN"}
-_NAMES = {*INSTRUCTIONS, "TASSIGN", "TPUSH", "TPOP", "TFREE"}
-_LONGEST = 1_000_000  # pairs of instructions that are compared
-Anchor = tuple[str, int]  # name, line from 0
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Lines, from 0, of the instructions that were found in both texts, in the order of each text."""
-
-    module: tuple[int, ...]
-    cpp: tuple[int, ...]
-
-    def in_cpp(self, line: int) -> int | None:
-        """The line of the C++ for one of the module."""
-        return _follow(self.module, self.cpp, line)
-
-    def in_module(self, line: int) -> int | None:
-        """The line of the module for one of the C++."""
-        return _follow(self.cpp, self.module, line)
-
-
-def _follow(ours: tuple[int, ...], theirs: tuple[int, ...], line: int) -> int | None:
-    at = bisect_right(ours, line) - 1
-    return theirs[at] if at >= 0 else None
-
-
-def pair(function: LiveFunction, wrapper: str) -> Pairs:
-    """The instructions of a function beside those in the body of its kernel's file."""
-    ours, theirs = list(_of_module(function)), list(_of_cpp(wrapper, function.model.name))
-    first, last, common = 0, 0, min(len(ours), len(theirs))
-    while first < common and ours[first][0] == theirs[first][0]:
-        first += 1
-    while last < common - first and ours[-1 - last][0] == theirs[-1 - last][0]:
-        last += 1
-    head = list(zip(ours[:first], theirs[:first], strict=True))
-    tail = list(zip(ours[len(ours) - last :], theirs[len(theirs) - last :], strict=True))
-    middle = _aligned(ours[first : len(ours) - last], theirs[first : len(theirs) - last])
-    pairs = [*head, *middle, *tail]
-    return Pairs(tuple(a[1] for a, _ in pairs), tuple(b[1] for _, b in pairs))
-
-
-def _aligned(ours: list[Anchor], theirs: list[Anchor]) -> list[tuple[Anchor, Anchor]]:
-    """The longest common stretches; none of very long lists, where that takes seconds."""
-    if not ours or not theirs or len(ours) * len(theirs) > _LONGEST:
-        return []
-    blocks = SequenceMatcher(None, [n for n, _ in ours], [n for n, _ in theirs], autojunk=False).get_matching_blocks()
-    return [(ours[b.a + i], theirs[b.b + i]) for b in blocks for i in range(b.size)]
-
-
-def _of_module(function: LiveFunction) -> Iterator[Anchor]:
-    for node in function.every:
-        for op in node.own():
-            row = TABLE[op.name]
-            name = _GENERATED_WORDS.get(op.name) or (row.cpp if row.cpp in _NAMES else "")
-            name = name or ({"push": "TPUSH", "pop": "TPOP", "free": "TFREE"}.get(row.fn, "") if row.direction else "")
-            if name:
-                yield name, node.line(node.source.position(op.token).line - 1)
-
-
-def _of_cpp(wrapper: str, function: str) -> Iterator[Anchor]:
-    """The calls of instructions in the body of a function between the sentinels."""
-    try:
-        body = find_sentinels(wrapper)
-    except PtoError:
-        return
-    text = _COMMENT.sub(lambda match: " " * len(match[0]), wrapper[: body.end])
-    start = re.compile(rf"\b{re.escape(function)}\s*\([^;{{]*\{{").search(text, body.begin)
-    at = start.end() if start else body.begin
-    line = text.count("\n", 0, at)
-    for number, row in enumerate(text[at:].split("\n")):
-        for match in _CALL.finditer(row):
-            name = match["call"] or match["word"]
-            if name in _NAMES or match["word"]:
-                yield name, line + number
-
-
-def wrapper_text(path: Path) -> str:
-    """A kernel's file; empty if it cannot be read."""
-    try:
-        return read_text(path, errors="replace")
-    except OSError:
-        return ""
-
-
-def module_files(kernel: Path) -> list[Path]:
-    """The modules of the artifact that a kernel's file belongs to; those that name its function first."""
-    if kernel.parent.parent.name != "kernels":
-        return []
-    modules = sorted((kernel.parent.parent.parent / "ptoas").glob("*.pto"))
-    return [path for path in modules if f"@{kernel.stem}(" in wrapper_text(path)]
-
-
 # Facts about the token at a position, as Markdown.
 
 _ACCESS = {"r": "read", "w": "written", "rw": "read and written", "s": "scratch: overwritten"}
@@ -200,7 +100,7 @@ _MOST = 8  # tiles that are listed
 
 
 def hover(live: LiveModule, token: Token) -> str:
-    """Markdown; empty where there is nothing to say."""
+    """Return the hover text as Markdown; empty if there is none."""
     text = token.text.strip('"')
     if token.text[:1] == "%":
         return _value(live, token)
@@ -363,7 +263,10 @@ def answer_questions(server: PtoServer) -> None:
         if (here := server.token_in(params)) is None:
             return None
         document, token = here
-        text = hover(document.live, token)
+        parts = [hover(document.live, token)]
+        if token.function is not None and token.function.names is not None:
+            parts.append(cost_text(document.path, token.function, token.span.line))
+        text = "\n\n".join(filter(None, parts))
         content = types.MarkupContent(types.MarkupKind.Markdown, text)
         return types.Hover(content, range_of(document.live, token.span)) if text else None
 
@@ -439,27 +342,27 @@ def _item(live: LiveModule, each: Proposal) -> types.CompletionItem:
 
 
 def _to_cpp(document: Document, line: int) -> list[types.Location]:
-    """The C++ of a line, in the kernels of its function."""
+    """Return the positions in the C++ of a line, in the kernels of its function."""
     live = document.live
     function = next((f for f in live.functions if f.outline.start <= line < f.outline.end), None)
     if function is None or function.names is None:
         return []
     locations = []
     for file in kernel_files(document.path, function.model.name):
-        at = pair(function, wrapper_text(file)).in_cpp(line)
+        at = pair(function, kernel_text(file)).in_cpp(line)
         if at is not None:
             locations.append(types.Location(uri_of(file), whole_line(at)))
     return locations
 
 
 def _to_module(server: PtoServer, kernel: Path, text: str, line: int) -> list[types.Location]:
-    """The line of a module that a line of a kernel's body was generated from."""
+    """Return the line of a module that a line of a kernel's body was generated from."""
     locations = []
     for file in module_files(kernel):
         document = server.document(uri_of(file))
         live = document.live if document is not None else LiveModule(str(file), server.platform)
         if document is None:
-            live.update(wrapper_text(file))
+            live.update(kernel_text(file))
         for function in live.functions:
             if function.model.name == kernel.stem and function.names is not None:
                 at = pair(function, text).in_module(line)
@@ -469,7 +372,7 @@ def _to_module(server: PtoServer, kernel: Path, text: str, line: int) -> list[ty
 
 
 def _symbols(live: LiveModule) -> list[types.DocumentSymbol]:
-    """The functions."""
+    """Return the functions as symbols of the outline."""
     symbols = []
     for function in live.functions:
         if function.whole or not function.model.name:

@@ -46,7 +46,7 @@ _COMMENT = re.compile(r'(?:[^"/]|"(?:[^"\\]|\\.)*"|/(?!/))*(//.*)')
 
 @lru_cache(maxsize=1 << 16)
 def colours_of(line: str) -> tuple[Colour, ...]:
-    """The coloured tokens of a line, columns in UTF-16 units."""
+    """Return the coloured tokens of a line, columns in UTF-16 units."""
     comment = _COMMENT.match(line) if "//" in line else None
     end = comment.start(1) if comment else len(line)
     tokens = [(match[1], match.start(1)) for match in TOKEN.finditer(line[:end]) if match[1]]
@@ -68,7 +68,7 @@ def _units(text: str) -> int:
 
 
 def _kind(text: str, following: str) -> tuple[str, int]:
-    """Type and modifiers of a token; an empty type for punctuation."""
+    """Return type and modifiers of a token; an empty type for punctuation."""
     first = text[0]
     if first == "%":
         return ("parameter" if _ARGUMENT.match(text) else "variable"), int(following == "=")
@@ -92,7 +92,9 @@ def _kind(text: str, following: str) -> tuple[str, int]:
 
 
 def encoded(lines: Iterable[str]) -> list[int]:
-    """The protocol's numbers, five a token: lines and columns since the one before, length, type, modifiers."""
+    """Return the protocol's encoding, five numbers a token: line and column relative to the previous token, length,
+    type, modifiers.
+    """
     data: list[int] = []
     skipped = 0
     for line in lines:
@@ -148,7 +150,7 @@ def answer_colours(server: PtoServer) -> None:
 
 
 def _same_ends(before: list[int], now: list[int]) -> tuple[int, int]:
-    """Return how many numbers agree at the beginning and at the end."""
+    """Return how many numbers are equal at the beginning and at the end of both lists."""
     common = min(len(before), len(now))
     first = next((at for at in range(common) if before[at] != now[at]), common)
     last = next((at for at in range(common - first) if before[-1 - at] != now[-1 - at]), common - first)
@@ -201,7 +203,9 @@ _PARTS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//.*|[ \t]+|[^"/ \t]+|.')
 
 
 def formatted(text: str) -> str:
-    """The text in the usual layout: the same tokens on the same lines. A text whose braces do not match stays."""
+    """Return the text in the standard layout: the same tokens on the same lines. A text whose braces do not match is
+    unchanged.
+    """
     lines = text.split("\n")
     new, depth, functions = [], 0, []
     for line in lines:
@@ -227,7 +231,7 @@ def formatted(text: str) -> str:
 
 
 def _spaced(line: str) -> str:
-    """The line with single blanks, outside of strings and comments."""
+    """Return the line with single blanks, outside of strings and comments."""
     if "  " not in line and "\t" not in line:
         return line
     return "".join(" " if part.isspace() else part for part in _PARTS.findall(line))
@@ -277,7 +281,7 @@ def answer_edits(server: PtoServer) -> None:
 
 
 def build(platform: str = "") -> PtoServer:
-    """The server with all that it answers."""
+    """Return the language server with all its request handlers."""
     server = PtoServer(platform)
     _documents(server)
     answer_questions(server)
@@ -303,7 +307,7 @@ def _documents(server: PtoServer) -> None:
         uri = params.text_document.uri
         if _is_module(uri):
             server.documents[uri] = Document(path_of(uri) or Path(uri), server.platform)
-            server.look(uri)
+            server.check_now(uri)
         else:
             server.lint_soon(uri)
 
@@ -326,10 +330,10 @@ def _documents(server: PtoServer) -> None:
 
 
 class _OneLine(logging.Formatter):
-    """Shows an error, such as a message that is no JSON, in one line."""
+    """Formats an error, such as a message that is not JSON, as one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return what was tried, and the exception."""
+        """Return the attempted operation and the exception."""
         text = record.getMessage().partition("\n")[0]
         error = record.exc_info and record.exc_info[1]
         text = f"pypto-build lsp: {text}{f': {error!r}' if error else ''}"
@@ -337,7 +341,7 @@ class _OneLine(logging.Formatter):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve one editor until it goes; returns the exit status."""
+    """Serve one editor until it disconnects; return the exit status."""
     options = argparse.ArgumentParser(prog="pypto-build lsp", description=(__doc__ or "").split("\n\n")[0])
     options.add_argument("--platform", default="", choices=tuple(PLATFORMS), help="default: what each module names")
     options.add_argument("--stdio", action="store_true", help="as it always is; editors say it")

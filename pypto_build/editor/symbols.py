@@ -18,7 +18,7 @@ _NEW_NAME = re.compile(r"%?([A-Za-z_][\w$.\-]*|\d+)\Z", re.ASCII)
 
 @dataclass(frozen=True)
 class Span:
-    """Part of a line; line and columns count from 0, `end` is behind the last one."""
+    """Part of a line; line and columns count from 0, `end` is exclusive."""
 
     line: int
     column: int
@@ -27,7 +27,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Token:
-    """A token of a line. `function` and `node` are None outside of functions, `operation` where none could be read."""
+    """A token of a line. `function` and `node` are None outside of functions; `operation` is None if the line has no
+    valid one.
+    """
 
     text: str
     span: Span
@@ -37,11 +39,11 @@ class Token:
 
 
 class RenameError(Exception):
-    """Why something cannot have that name; `str()` is one line."""
+    """A name is invalid for a value or function; `str()` is the reason in one line."""
 
 
 def token_at(live: LiveModule, line: int, column: int) -> Token | None:
-    """The token that a position is in, or behind."""
+    """Return the token that contains a position or ends there."""
     if not 0 <= line < len(live.lines):
         return None
     best = None
@@ -71,7 +73,7 @@ def _tokens(line: str) -> Iterator[tuple[str, int]]:
 
 
 def _node_at(function: LiveFunction, line: int) -> tuple[Node | None, int]:
-    """The statement of a line, and which of its own lines it is."""
+    """Return the statement of a line, and the line's index within the statement."""
     for node in reversed(function.every):
         if node.start <= line <= node.start + node.rows[-1] and line - node.start in node.rows:
             return node, node.rows.index(line - node.start)
@@ -167,7 +169,7 @@ def definition_of(live: LiveModule, token: Token) -> Span | None:
 
 
 def renamed(live: LiveModule, token: Token, new: str, path: Path | None) -> list[tuple[Span, str]]:
-    """The edits that give the value or function of a token another name. Raises RenameError."""
+    """Return the edits that rename the value or function of a token. Raises RenameError."""
     if token.text[:1] == "@":
         return _renamed_function(live, token, new, path)
     value, function = value_of(token), token.function
@@ -186,7 +188,7 @@ def renamed(live: LiveModule, token: Token, new: str, path: Path | None) -> list
 
 
 def _uses(node: Node, name: str) -> bool:
-    """Return whether a line defines or names a value; a cheap test for most lines."""
+    """Return whether a line may define or use a value; a cheap test that excludes most lines."""
     return name in node.names or (name in node.text and name in node.text.split())
 
 
@@ -204,5 +206,5 @@ def _renamed_function(live: LiveModule, token: Token, new: str, path: Path | Non
 
 
 def kernel_files(module: Path, name: str) -> list[Path]:
-    """The C++ files of a kernel whose module lies in an artifact's `ptoas/`."""
+    """Return the C++ files of a kernel whose module lies in an artifact's `ptoas/`."""
     return sorted(module.parent.parent.glob(f"kernels/*/{name}.cpp")) if module.parent.name == "ptoas" else []

@@ -1,4 +1,4 @@
-"""Numbers in the records of checked kernels, as the runtime has them (`runtime/include/pypto/check_abi.h`)."""
+"""Numbers in the access records of checked kernels, equal to those in `runtime/include/pypto/check_abi.h`."""
 
 from __future__ import annotations
 

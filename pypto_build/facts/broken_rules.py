@@ -1,4 +1,4 @@
-"""Rules of a device that kernels break: the check of their text writes them, and a replay prints them."""
+"""Rules of a device that kernels break: the check of their text creates these records, and a replay prints them."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class BrokenRule(msgspec.Struct, frozen=True):
 
 
 def counted(rules: list[BrokenRule]) -> str:
-    """`1 device rule broken`."""
+    """Return the number of broken rules as text: `1 device rule broken`."""
     return f"{len(rules)} device rule{'' if len(rules) == 1 else 's'} broken"

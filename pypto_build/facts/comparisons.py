@@ -1,4 +1,4 @@
-"""Comparisons of a signal with a number in waits, numbered as the runtime and simpler's interface number them."""
+"""Comparisons between a signal and a number in waits, numbered as in the runtime and simpler's interface."""
 
 from __future__ import annotations
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """``name``: in programs; ``pto``: in .pto; ``cpp``: in kernels; ``torch``: in snapshots and references; ``enum``:
-    ``DataType::…`` in orchestrations; ``meta``: in compiled_meta.json. A name is empty where that part has none.
+    """An element type.
 
+    ``name``: in programs; ``pto``: in .pto; ``cpp``: in kernels; ``torch``: in snapshots and references; ``enum``:
+    ``DataType::…`` in orchestrations; ``meta``: in compiled_meta.json. A name is empty if the type has none there.
     ``size``: bytes of an element. ``exponent`` and ``mantissa``: bits of a floating-point type. ``other_pto``: further
-    spellings in .pto. ``aliases``: what else C++ and manifests call it, in lower case.
+    spellings in .pto. ``aliases``: other names in C++ and manifests, in lower case.
     """
 
     name: str
@@ -46,7 +47,9 @@ class DType:
 
     @property
     def storage(self) -> str:
-        """numpy's type of the stored elements; unsigned integers where numpy has no such floating-point type."""
+        """Return numpy's type of the stored elements; an unsigned integer type if numpy lacks the floating-point
+        type.
+        """
         if self.name == "BOOL":
             return "?"
         native = self.name in ("FP64", "FP32", "FP16")
@@ -55,7 +58,7 @@ class DType:
 
     @property
     def epsilon(self) -> float:
-        """The unit roundoff of a floating-point type."""
+        """Return the unit roundoff of a floating-point type."""
         return float(2.0 ** -(self.mantissa + 1))
 
 
@@ -117,6 +120,6 @@ _SPELLINGS: dict[str, str] = {
 
 
 def torch_name(spelling: str) -> str | None:
-    """The torch name of a dtype spelt as in ``compiled_meta.json``, C++ or ``DataType::``; ``None`` if unknown."""
+    """Return the torch name of a dtype spelled as in ``compiled_meta.json``, C++ or ``DataType::``; None if unknown."""
     word = spelling.rpartition("::")[2].strip().lower()
     return _SPELLINGS.get(word) or _SPELLINGS.get(word.removesuffix("_t"))

@@ -14,7 +14,7 @@ Status = Literal["usage_error", "build_error", "runtime_error", "hang"]
 
 
 class Code(NamedTuple):
-    """A code of upstream's runtime, or one of ours from 200 on: number, name, and the usual remedy."""
+    """A fault code of upstream's runtime, or one of ours from 200 on: number, name, and the usual remedy."""
 
     number: int
     name: str
@@ -75,7 +75,9 @@ CODES = {code.number: code for code in list(globals().values()) if isinstance(co
 
 
 class FaultKind:
-    """The kinds, in the order of a run. They are plain numbers: making an enumeration of so many takes 2 ms."""
+    """Numbers of the kinds, in the order of a run. They are plain integers, because creating such a large
+    enumeration takes 2 ms.
+    """
 
     # requests to a run
     UNKNOWN_PLATFORM = 1
@@ -180,7 +182,7 @@ class FaultKind:
 
 
 class Kind(NamedTuple):
-    """A row: code, message, hint, and the status of a verdict that ends so."""
+    """A row: fault code, message, hint, and the status of a verdict with this fault."""
 
     code: Code
     message: str
@@ -188,7 +190,7 @@ class Kind(NamedTuple):
     status: Status = "runtime_error"
 
 
-def _asked(message: str, hint: str) -> Kind:
+def _request_fault(message: str, hint: str) -> Kind:
     return Kind(INVALID_ARGS, message, hint, "usage_error")
 
 
@@ -211,37 +213,39 @@ def _elsewhere(status: Status) -> Kind:
 _TENSOR_NOT_SUPPLIED = "task {number}: argument {argument} has no storage"
 
 KINDS: dict[int, Kind] = {
-    FaultKind.UNKNOWN_PLATFORM: _asked('platform "{name}" is unknown', "use a2a3sim or a5sim"),
-    FaultKind.UNKNOWN_DTYPE: _asked('dtype "{name}" is unknown', "use torch's names, like float32 or bfloat16"),
-    FaultKind.UNKNOWN_DIRECTION: _asked('direction "{name}" is unknown', "use IN, OUT or INOUT"),
-    FaultKind.TENSOR_FIELDS: _asked(
+    FaultKind.UNKNOWN_PLATFORM: _request_fault('platform "{name}" is unknown', "use a2a3sim or a5sim"),
+    FaultKind.UNKNOWN_DTYPE: _request_fault('dtype "{name}" is unknown', "use torch's names, like float32 or bfloat16"),
+    FaultKind.UNKNOWN_DIRECTION: _request_fault('direction "{name}" is unknown', "use IN, OUT or INOUT"),
+    FaultKind.TENSOR_FIELDS: _request_fault(
         "tensor {index} has {count} fields", "give (memory, shape, dtype, direction[, name])"
     ),
-    FaultKind.BUFFER_TOO_SMALL: _asked(
+    FaultKind.BUFFER_TOO_SMALL: _request_fault(
         "tensor {name} needs {bytes} bytes, its buffer has {given}", "pass a contiguous buffer of the tensor's shape"
     ),
-    FaultKind.UNKNOWN_OPTION: _asked('option "{name}" is unknown', "see the options of Runtime.run"),
-    FaultKind.RING_VALUES: _asked("option {name} has {count} values", "give one number or four, one a ring"),
-    FaultKind.RING_LIMIT: _asked("{name} is {value}", "make it {allowed}"),
-    FaultKind.ORDER_REPEATS: _asked("option order names a task twice", "name each task once"),
-    FaultKind.ORDER_BROKEN: _asked(
+    FaultKind.UNKNOWN_OPTION: _request_fault('option "{name}" is unknown', "see the options of Runtime.run"),
+    FaultKind.RING_VALUES: _request_fault("option {name} has {count} values", "give one number or four, one a ring"),
+    FaultKind.RING_LIMIT: _request_fault("{name} is {value}", "make it {allowed}"),
+    FaultKind.ORDER_REPEATS: _request_fault("option order names a task twice", "name each task once"),
+    FaultKind.ORDER_BROKEN: _request_fault(
         "option order cannot be followed: {awaited_task} {obstacle}",
         "name each task after those it waits for, and no task that does not exist",
     ),
-    FaultKind.NO_OUTPUT_DIR: _asked("option output_dir is missing", "name the directory for what the run leaves"),
-    FaultKind.DUMP_LEVEL: _asked("option dump_args is {value}", "use 0 to 3"),
-    FaultKind.SWIMLANE_LEVEL: _asked("option swimlane is {value}", "use 0 to 4"),
-    FaultKind.DUMP_FORMAT: _asked('option dump_format is "{value}"', "use args or tensor"),
-    FaultKind.SELECTION_WITHOUT_DUMP: _asked(
+    FaultKind.NO_OUTPUT_DIR: _request_fault(
+        "option output_dir is missing", "name the directory for what the run leaves"
+    ),
+    FaultKind.DUMP_LEVEL: _request_fault("option dump_args is {value}", "use 0 to 3"),
+    FaultKind.SWIMLANE_LEVEL: _request_fault("option swimlane is {value}", "use 0 to 4"),
+    FaultKind.DUMP_FORMAT: _request_fault('option dump_format is "{value}"', "use args or tensor"),
+    FaultKind.SELECTION_WITHOUT_DUMP: _request_fault(
         "dump_select and dump_tasks need a dump", "set option dump_args to 1, 2 or 3"
     ),
-    FaultKind.DUMP_SELECT: _asked(
+    FaultKind.DUMP_SELECT: _request_fault(
         'option dump_select is "{value}"', "use KERNEL or KERNEL:INDEX; KERNEL may hold * and ?"
     ),
-    FaultKind.DUMP_TASKS: _asked(
+    FaultKind.DUMP_TASKS: _request_fault(
         'option dump_tasks is "{value}"', "use task numbers N or N-M, or an id in hexadecimal, 0x..."
     ),
-    FaultKind.NOT_WRITABLE: _asked("{path}: cannot be written: {reason}", "choose a writable output directory"),
+    FaultKind.NOT_WRITABLE: _request_fault("{path}: cannot be written: {reason}", "choose a writable output directory"),
     FaultKind.NOT_LOADABLE: _loaded("{path}: cannot be loaded: {reason}", "rebuild it for this machine"),
     FaultKind.KERNEL_NUMBER: _loaded(
         "kernel {name}: func_id {func_id} is outside 0..{last}", "number the kernels from 0 in kernel_config.py"
@@ -439,7 +443,7 @@ KINDS: dict[int, Kind] = {
 
 
 class Nearness(IntEnum):
-    """Position of the address that crashed a kernel, relative to a memory."""
+    """Position of a crash address relative to the nearest memory block."""
 
     UNKNOWN = 0
     NOTHING = 1

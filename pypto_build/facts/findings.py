@@ -129,7 +129,26 @@ SECTIONS: dict[str, dict[str, str]] = {
         "lint/driver-tensor": "a tensor is neither a parameter nor made by the driver",
         "lint/driver-token": "two programs use one window buffer, and no host tensor orders their dispatches",
     },
-    "Compilation, hangs, speed and tests": {
+    "Time on a device (`scons speed`)": {
+        "speed/bank-conflict": "operands of an instruction share banks of UB",
+        "speed/few-blocks": "a task has fewer blocks than there are cores, and the others are idle",
+        "speed/idle-dependency": "a task on the critical path waits for a task with which it shares no bytes",
+        "speed/last-wave": "the last blocks of a task run when most cores are idle",
+        "speed/max-time": "the predicted time exceeds `max_time=`",
+        "speed/odd-drain": "rows of an odd number of fractals leave L0C",
+        "speed/one-buffer": "a pipe waits until its only buffer is free",
+        "speed/over-l2": "the run uses more data than L2 keeps, and loads some again from HBM",
+        "speed/row-by-row": "a loop moves one row at each step",
+        "speed/same-reads": "cores load the same lines at the same time",
+        "speed/scalar-loop": "a loop accesses single elements",
+        "speed/short-tasks": "tasks are so short that their dispatch takes longer",
+        "speed/small-rows": "a transfer moves rows of less than 512 bytes",
+        "speed/small-transfers": "a loop moves less than 16 KiB at each step",
+        "speed/unaligned-rows": "a transfer moves rows that are not aligned in global memory",
+        "speed/uneven-blocks": "some blocks of a task take much longer than the others",
+        "speed/wide-barrier": "a barrier lets all pipes wait where some have no reason to",
+    },
+    "Compilation, hangs and tests": {
         "build/error": "a compiler reported an error",
         "hang/cann": "a log names an error of CANN",
         "hang/core-fault": "a core of the device reported an instruction error",
@@ -143,7 +162,6 @@ SECTIONS: dict[str, dict[str, str]] = {
         "passes/unreadable": "the dump of a pass cannot be read",
         "replay/mismatch": "a test's output differs from the golden",
         "replay/unchecked": "a test has no golden to compare with",
-        "speed/max-time": "the predicted time exceeds `max_time=`",
     },
 }
 

@@ -12,7 +12,7 @@ class FarmJob(msgspec.Struct, frozen=True, tag="job"):
     """A job: run ``pypto-build`` with ``verb`` and ``NAME=value`` options on the artifact in ``root``.
 
     With ``module`` the job runs that tool on the directory instead: MODULE ROOT --scratch DIR. DIR stays on the worker
-    as long as the order. ``returns`` names files to send back, relative to the job's working directory.
+    until the order ends. ``returns`` names files to send back, relative to the job's working directory.
     """
 
     label: str
@@ -24,15 +24,15 @@ class FarmJob(msgspec.Struct, frozen=True, tag="job"):
 
 
 class FarmDrop(msgspec.Struct, frozen=True, tag="drop"):
-    """Cancels a job whose result is not needed any more."""
+    """Cancels a job whose result is no longer needed."""
 
     label: str
 
 
 class Order(msgspec.Struct, frozen=True):
-    """Jobs of a command, and the processes for them: a scheduler's address, or ``local`` with ``workers`` processes.
+    """A command's jobs, and the processes for them: a scheduler's address, or ``local`` with ``workers`` processes.
 
-    More jobs follow an ``open`` order, a line each. When they end, all jobs that still run end too.
+    In an ``open`` order more jobs follow, a line each. At the end of these lines all running jobs end too.
     """
 
     scheduler: str

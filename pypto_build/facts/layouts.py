@@ -40,7 +40,7 @@ _STATE = "std::atomic<uint32_t>"
 
 
 class StopCommand(IntEnum):
-    """The parent's commands to a run that it stops at the time limit."""
+    """The parent's commands to a run that is stopped at the time limit."""
 
     NONE = 0
     ASK = 1  # where every thread is
@@ -94,7 +94,7 @@ class RunningSlot(Layout):
 
 
 class ReportFrame(Layout):
-    """A frame of a stack; `offset` is that in the module."""
+    """A stack frame; `offset` is the offset in its module."""
 
     _fields_ = [("address", c_uint64), ("offset", c_uint64), ("module", c_char * 176), ("symbol", c_char * 64)]
 
@@ -126,14 +126,14 @@ class CrashRecord(Layout):
 
 
 class FaultRecord(Layout):
-    """The fault that ends the run, which code that never returns may keep from being returned."""
+    """The fault that ended the run, kept here because code that never returns may prevent its return."""
 
     _fields_ = [("state", c_uint32), ("bytes", c_uint32), ("json", c_char * 16384)]  # Fault::json(), whole if it fits
     CPP = {"state": _STATE}
 
 
 class HangSample(Layout):
-    """Position of a thread at the moment when a run got stuck or was stopped."""
+    """Position of a thread at the moment when a run hung or was stopped."""
 
     _fields_ = [
         ("state", c_uint32),
@@ -156,7 +156,7 @@ class HangSample(Layout):
 
 
 class Report(Layout):
-    """A run's report to its parent, for when the process does not return."""
+    """A run's report to its parent process, readable even if the run's process does not return."""
 
     _fields_ = [
         ("magic", c_uint64),
@@ -198,14 +198,14 @@ class FlightRecord(Layout):
 
 
 class FlightTrack(Layout):
-    """Records of one thread. The latest is the `count`-th."""
+    """Records of one thread; `count` is the number of records written so far."""
 
     _fields_ = [("count", c_uint64), ("reserved", c_uint64 * 7), ("records", FlightRecord * FLIGHT_RECORDS)]
     CPP = {"count": "std::atomic<uint64_t>"}
 
 
 class FlightHead(Layout):
-    """The beginning of the flight recorder's memory; tracks follow, that of the orchestration first."""
+    """Header of the flight recorder's memory; the tracks follow, the orchestration's first."""
 
     _fields_ = [
         ("magic", c_uint64),
@@ -244,7 +244,7 @@ class RankBoard(Layout):
 
 
 class SignalNote(Layout):
-    """One rank's changes of one signal."""
+    """Changes of one signal by one rank."""
 
     _fields_ = [
         ("address", c_uint64),  # 0: free
@@ -265,7 +265,7 @@ class SignalNote(Layout):
 
 
 class SignalClock(Layout):
-    """The clock before the notifications of one signal; kept when accesses are recorded."""
+    """The vector clock before the notifications of one signal; kept when accesses are recorded."""
 
     _fields_ = [
         ("address", c_uint64),  # 0: free
@@ -295,7 +295,9 @@ class Board(Layout):
 
 
 class AccessRecord(Layout):
-    """Regions of global memory that one place in a kernel touched during one call: `rows` pieces of `length` bytes."""
+    """Regions of global memory that one instruction of a kernel touched during one call: `rows` pieces of `length`
+    bytes.
+    """
 
     _fields_ = [
         ("base", c_uint64),

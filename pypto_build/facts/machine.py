@@ -1,4 +1,4 @@
-"""The machines that this package works on. Python 3.6 can read this file, to be told that it is too old."""
+"""The machines that this package supports. Python 3.6 can read this file, so that it can print that it is too old."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ _WAYS = {"win32": "use WSL 2", "cygwin": "use WSL 2", "darwin": "use a Linux con
 
 
 def unsupported() -> str:
-    """Return in one line why this machine cannot be used and what to do; empty where it can."""
+    """Return in one line why this machine is not supported and what to do; empty if it is supported."""
     reason, remedy = _obstacle()
     return f"pypto-build: error: {reason}; {_SUPPORTED}: {remedy}" if reason else ""
 
@@ -40,7 +40,7 @@ def _obstacle() -> "tuple[str, str]":
 
 
 def _glibc() -> "tuple[int, int] | None":
-    """Return the version of the C library; None where it is another one."""
+    """Return the version of glibc; None for another C library."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
         major, minor = version.split(".")[:2]

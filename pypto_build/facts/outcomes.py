@@ -11,9 +11,9 @@ Word = Literal["PASS", "FAIL", "UNCHECKED", "SKIPPED", "ERROR"]
 
 
 def annotations_for(value: str) -> str:
-    """Return the CI to write annotations for by ``ANNOTATE=``: github, gitlab, or empty for none.
+    """Return the CI system that ``ANNOTATE=`` selects for annotations: github, gitlab, or empty for none.
 
-    Without a value it is the CI that this process runs under.
+    Without a value, return the CI system that this process runs under.
     """
     here = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "gitlab" if "GITLAB_CI" in os.environ else ""
     return {"": here, "0": "", "1": here or "github"}.get(value, value)
@@ -22,10 +22,10 @@ def annotations_for(value: str) -> str:
 class Outcome(msgspec.Struct):
     """The outcome of one test, or of a replay outside of tests.
 
-    ``text`` is the output of the run, or of a failed build. ``reason`` says in a line what is wrong; ``command`` is
-    what to type next to find the cause. ``verdict`` is the path of its verdict, ``pack`` that of its pack
-    (PACK=onfail). ``seconds`` is the duration. ``junit`` is the path of a report by pytest,
-    whose cases stand for this one. ``prediction`` is the time that `scons speed` predicts, for a test of that time.
+    ``text`` is the output of the run, or of a failed build. ``reason`` says in a line what is wrong; ``command`` finds
+    the cause. ``verdict`` is the path of its verdict, ``pack`` that of its archive (PACK=onfail). ``seconds`` is the
+    duration. ``junit`` is the path of a pytest report, whose cases replace this one. ``prediction`` is the time that
+    `scons speed` predicts, for a test of that time.
     """
 
     name: str

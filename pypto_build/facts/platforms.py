@@ -1,4 +1,4 @@
-"""The platforms: what ``PLATFORM=`` may be, and what each is."""
+"""The platforms: the values of ``PLATFORM=`` and their properties."""
 
 from __future__ import annotations
 

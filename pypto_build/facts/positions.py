@@ -18,5 +18,5 @@ class SourcePosition:
 
     @property
     def at_line(self) -> str:
-        """The position without the column."""
+        """Return the position without the column."""
         return f"{self.path}:{self.line}" if self.line else self.path

@@ -1,5 +1,4 @@
-"""Records that a run leaves in `OUT/dfx_outputs/`: files by option, and fields of the files that only we write.
-
+"""Records of a run in `OUT/dfx_outputs/`: files by option, and fields of the files that only this package writes.
 docs/lookup/records.md is written from these rows.
 """
 
@@ -9,7 +8,7 @@ from typing import NamedTuple
 
 
 class RecordFile(NamedTuple):
-    """A record: the option that asks for it, its files, and the tool of simpler that reads them."""
+    """A record: the option that requests it, its files, and the tool of simpler that reads them."""
 
     option: str
     files: str

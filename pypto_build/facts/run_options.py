@@ -45,7 +45,7 @@ LOG_LEVELS: dict[str, int] = {
 
 
 class ValueKind(msgspec.Struct, frozen=True):
-    """The values that an option takes; ``what`` names them in words."""
+    """The values that an option accepts; ``what`` describes them in words."""
 
     type: type[bool] | type[int] | type[float] | type[str] = str
     what: str = ""
@@ -57,17 +57,17 @@ class ValueKind(msgspec.Struct, frozen=True):
 
 
 def one_of(*choices: str) -> ValueKind:
-    """One of these words; an empty one stands for none."""
+    """Return a kind that accepts one of these words; an empty word stands for none."""
     return ValueKind(what=f"one of {', '.join(filter(None, choices))}", choices=choices)
 
 
 def level(highest: int) -> ValueKind:
-    """Return a level from 0 to ``highest``."""
+    """Return a kind that accepts a level from 0 to ``highest``."""
     return ValueKind(int, f"a level from 0 to {highest}", 0, highest)
 
 
 def whole(lowest: int) -> ValueKind:
-    """Return a whole number of at least ``lowest``."""
+    """Return a kind that accepts a whole number of at least ``lowest``."""
     return ValueKind(int, f"a whole number that is {lowest} or more", lowest)
 
 
@@ -79,14 +79,16 @@ DEVICE = ValueKind(int, "the number of a device", 0)
 
 
 def is_tolerance(value: object) -> bool:
-    """Return whether outputs can be compared within ``value``: a finite number of 0 or more."""
+    """Return whether ``value`` can be a tolerance: a finite number of 0 or more."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return 0 <= value <= sys.float_info.max  # also false for NaN
 
 
 class Use(msgspec.Struct, frozen=True):
-    """The meaning of an option to one verb, and the values that this verb takes; all without ``choices``."""
+    """The meaning of an option for one verb, and the values that this verb accepts; any value if ``choices`` is
+    empty.
+    """
 
     doc: str
     choices: tuple[str, ...] = ()
@@ -95,7 +97,8 @@ class Use(msgspec.Struct, frozen=True):
 class Option(msgspec.Struct, frozen=True):
     """An option: a user gives it as ``NAME=value``, or to ``pypto-build`` by one of ``flags`` (else ``--name``).
 
-    ``bare`` is the level that a flag without one means. ``uses`` has the verbs to which it means more than ``doc``.
+    ``bare`` is the level that a flag without a value means. ``uses`` has the verbs for which it means more than
+    ``doc``.
     """
 
     name: str
@@ -107,11 +110,11 @@ class Option(msgspec.Struct, frozen=True):
     uses: Mapping[str, Use] = {}
 
     def doc_for(self, verb: str) -> str:
-        """Return what the option means to a verb."""
+        """Return the description of the option for a verb."""
         return self.uses[verb].doc if verb in self.uses else self.doc
 
     def choices_for(self, verb: str) -> tuple[str, ...]:
-        """Return the values that a verb takes; none where it takes any of the kind's type."""
+        """Return the values that a verb accepts; empty if it accepts any value of the kind's type."""
         own = self.uses[verb].choices if verb in self.uses else ()
         return own or self.kind.choices
 
@@ -130,11 +133,11 @@ class Setting(msgspec.Struct, frozen=True):
 class RunOption(Option, frozen=True):
     """An option of a run.
 
-    It goes to the run by ``flag``, and to the runtime as ``setting``. A switch that sets its setting to something else
-    than True has that value in ``sets``. ``runtimes`` know the option. ``verbs`` take it besides those that build,
-    replay, and look at a replay. With ``configures``, another value makes another replay of the same artifact, with
-    results of its own. ``more`` is text that the run's own help adds. ``fields`` are its names in PyPTO's and simpler's
-    configurations of a run, ``scene_flags`` its names on the command line of a scene test, the newest first.
+    It goes to the run as ``flag``, and to the runtime as ``setting``. A switch whose setting is not True has that value
+    in ``sets``. ``runtimes`` support the option. ``verbs`` accept it, besides those that build, replay, and inspect a
+    replay. If it ``configures``, each value is a separate replay of the same artifact, with separate results. ``more``
+    is text that the run's own help adds. ``fields`` are its names in PyPTO's and simpler's configurations of a run,
+    ``scene_flags`` its names on the command line of a scene test, the newest first.
     """
 
     flag: str = ""
@@ -148,7 +151,7 @@ class RunOption(Option, frozen=True):
     scene_flags: tuple[str, ...] = ()
 
     def words(self, value: object) -> list[str]:
-        """Return the words of a command line for this value; none for None and for the default."""
+        """Return the command-line words for this value; empty for None and for the default."""
         if value is True:
             return [self.flag]
         return [] if value is None or value == self.default else [self.flag, str(value)]

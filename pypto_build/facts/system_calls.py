@@ -61,7 +61,9 @@ def call_filter(machine: str = os.uname().machine) -> bytes:
 
 
 def refuse_calls() -> None:
-    """Bar all threads of this process, and what it starts, from gaining privileges and from refused system calls."""
+    """Prevent all threads of this process, and its children, from gaining privileges and from making refused system
+    calls.
+    """
     import ctypes
 
     class Program(ctypes.Structure):
@@ -77,7 +79,9 @@ def refuse_calls() -> None:
 
 
 def _only(number: int, argument: int, values: tuple[int, ...], error: int, mask: int = 0xFFFFFFFF) -> list[Instruction]:
-    """Allow a call if the masked argument is one of `values`; the call number is loaded before and behind."""
+    """Return instructions that allow a call if its masked argument is one of `values`; the call number is loaded
+    before and after.
+    """
     count = len(values)
     tests = [(_EQUAL, count - index, 0, value) for index, value in enumerate(values)]
     ends = [(_RETURN, 0, 0, _ERROR | error), (_RETURN, 0, 0, _ALLOW)]

@@ -1,7 +1,7 @@
-"""The tools that look at one artifact: a row here makes a target, its help and a ``pypto-build`` verb.
+"""The tools that inspect one artifact: each row makes a target, its help and a ``pypto-build`` verb.
 
-Each is a command line, ``python -m MODULE ARTIFACT_DIR --platform P [--build-dir OUT ...]``, that runs whenever it is
-asked for, after what it needs has been built.
+Each is a command line, ``python -m MODULE ARTIFACT_DIR --platform P [--build-dir OUT ...]``. It runs at each request,
+after its prerequisites are built.
 """
 
 from __future__ import annotations
@@ -33,16 +33,13 @@ class Needs(Enum):
 class Verb(msgspec.Struct, frozen=True):
     """One tool.
 
-    ``options`` maps the options that it takes to their flags, besides those that name the tool in their own table. An
-    option with its default is not passed on; options in ``required`` must be given. ``replay_with`` are options of the
-    replay that a tool with Needs.REPLAY looks at.
-
-    A ``parallel`` tool gets -j as --jobs. A ``spread`` tool hands its work to the farm of SCHEDULER=, which it gets as
-    --scheduler with --memory and --asked. If a required option has a value that is ``unbuilt``, or begins so, the tool
-    looks at the units that fail to build.
-
-    A tool that ``looks`` gets the directory in which the artifact was built, if it was. A tool ``in_torch`` compares
-    with the PyTorch reference, and is refused before anything is built if PyTorch is missing.
+    ``options`` maps its options to flags; options that name the tool in their own table are not listed. An option with
+    its default is not passed on; options in ``required`` must be given. ``replay_with`` are options of the replay that
+    a tool with Needs.REPLAY reads. A ``parallel`` tool gets -j as --jobs. A ``spread`` tool hands its work to the farm
+    of SCHEDULER=, which it gets as --scheduler with --memory and --asked. If a required option has a value that is
+    ``unbuilt``, or begins so, the tool reads the units that fail to build. A tool that ``looks`` gets the directory in
+    which the artifact was built, if it was. A tool ``in_torch`` compares with the PyTorch reference, and is refused
+    before anything is built if PyTorch is missing.
     """
 
     name: str
@@ -58,8 +55,8 @@ class Verb(msgspec.Struct, frozen=True):
     in_torch: bool = False
     unbuilt: tuple[str, ...] = ()
 
-    def asked(self, options: Any) -> Verb:
-        """Return the tool as ``options`` ask for it, which may make it a tool for units that do not build."""
+    def adapted_to(self, options: Any) -> Verb:
+        """Return the tool adapted to ``options``, which may turn it into a tool for units that fail to build."""
         words = {str(options[name]).partition(":")[0] for name in self.required}
         return msgspec.structs.replace(self, needs=Needs.INTERFACE) if words & set(self.unbuilt) else self
 
@@ -71,13 +68,13 @@ class Verb(msgspec.Struct, frozen=True):
 
     @property
     def flags(self) -> dict[str, str]:
-        """All options that it takes, with the flags by which it takes them."""
+        """Return all options that the tool accepts, with their flags."""
         taken = {name: option.flag for name, option in RUN_OPTIONS.items() if self.name in option.verbs}
         return {name: flag or _flag(name) for name, flag in taken.items()} | dict(self.options)
 
 
 def _flags(*names: str) -> dict[str, str]:
-    """Options that a tool takes by their own names in small letters."""
+    """Return options whose flags are their own names in lower case."""
     return {name: _flag(name) for name in names}
 
 
@@ -86,7 +83,7 @@ def _flag(name: str) -> str:
 
 
 def _of_a_replay() -> dict[str, str]:
-    """Return all options of the replay, for tools that name the command that repeats it."""
+    """Return all options of the replay, for tools that print the command that repeats it."""
     return {name: option.flag for name, option in RUN_OPTIONS.items() if option.flag}
 
 

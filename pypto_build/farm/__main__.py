@@ -22,7 +22,7 @@ from pypto_build.farm import worker
 
 
 def main() -> int:
-    """Return 0 if every job was tried, 2 with a line without a cluster, 130 after Ctrl-C."""
+    """Return 0 if every job was attempted, 2 (with one line of error) without a cluster, 130 after Ctrl-C."""
     interrupted = _Interrupted()
     try:
         return _main()
@@ -66,7 +66,9 @@ def _main() -> int:
 
 
 def _lines() -> Iterator[bytes]:
-    """Yield the lines of standard input, past Python's buffers: a thread may wait in here when the process ends."""
+    """Yield the lines of standard input without Python's buffers, because a thread may wait here when the process
+    ends.
+    """
     rest = b""
     while data := os.read(0, 1 << 20):
         *lines, rest = (rest + data).split(b"\n")

@@ -1,4 +1,4 @@
-"""Hands jobs to a Dask cluster and tells what came of each as soon as it is known."""
+"""Hands jobs to a Dask cluster and reports each result as soon as it is known."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ def run(order: Order, batch: str, say: Say, more: Iterator[OrderLine] | None = N
 
 
 class _Jobs:
-    """The jobs of one order that are not done yet."""
+    """The unfinished jobs of one order."""
 
     def __init__(self, client: Any, batch: str, memory: int, usable: list[str]) -> None:
         self._client, self._batch, self._memory, self._usable = client, batch, memory, usable
         self._neighbours = dict(Counter(client.run(platform.node, workers=usable).values()))
         client.run(worker.prepare, self._batch, workers=usable)
         self._pending: dict[str, tuple[FarmJob, Any]] = {}
-        self._said: SimpleQueue[OrderLine | str | None] = SimpleQueue()  # a label: the job ended
+        self._messages: SimpleQueue[OrderLine | str | None] = SimpleQueue()  # a label: the job ended
         self._contents = _Contents(client, usable)
 
     def submit(self, job: FarmJob) -> None:
-        """Send a job; each of its files is a task of its own by its digest, so a worker gets it once."""
+        """Send a job. Each of its files is a separate task named by its digest, so a worker gets it once."""
         files: dict[str, str] = {}
         contents = []
         for name, path in files_of(Path(job.root)):
@@ -79,14 +79,14 @@ class _Jobs:
         name = f"job-{self._batch}-{job.label}"
         future = self._client.submit(worker.run_job, *arguments, key=name, workers=self._usable, retries=0)
         self._pending[job.label] = job, future
-        future.add_done_callback(lambda _: self._said.put(job.label))
+        future.add_done_callback(lambda _: self._messages.put(job.label))
 
     def results(self, more: Iterator[OrderLine] | None) -> Iterator[FarmResult]:
-        """Yield the results of all jobs, until none is left and no more follow."""
+        """Yield the results of all jobs, until all have ended and no more follow."""
         if more is not None:
             threading.Thread(target=self._read, args=(more,), daemon=True).start()
         while self._pending or more is not None:
-            match self._said.get():
+            match self._messages.get():
                 case None:
                     return
                 case FarmJob() as job:
@@ -102,8 +102,8 @@ class _Jobs:
 
     def _read(self, more: Iterator[OrderLine]) -> None:
         for line in more:
-            self._said.put(line)
-        self._said.put(None)
+            self._messages.put(line)
+        self._messages.put(None)
 
     def _drop(self, label: str) -> None:
         if label in self._pending:
@@ -120,7 +120,7 @@ class _Jobs:
 
 
 class _Contents:
-    """Files as tasks by their digests. Those used last are held, so that the next job with them finds them there."""
+    """Files as tasks named by their digests. Recently used files stay on the cluster for the next job."""
 
     def __init__(self, client: Any, usable: list[str]) -> None:
         self._client, self._usable = client, usable
@@ -128,7 +128,7 @@ class _Contents:
         self._size = 0
 
     def of(self, path: Path) -> tuple[str, Any]:
-        """The digest of a file, and the task of its content."""
+        """Return the digest of a file, and the task that holds its content."""
         data = path.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
         size, future = self._held.pop(digest, (len(data), None))
@@ -155,14 +155,16 @@ def _client(order: Order) -> Iterator[Any]:
             raise ArtifactError(
                 f"SCHEDULER={order.scheduler}",
                 f"no Dask cluster answers: {reason}",
-                ("start a cluster, or correct the address"),
+                "start a cluster, or correct the address",
             ) from None
         yield client
 
 
 @contextmanager
 def _local(workers: int) -> Iterator[Any]:
-    """Return the client of workers in this process; jobs run in processes of their own, and only from here."""
+    """Yield a cluster of workers in this process. Jobs run in separate processes, and only this process can submit
+    them.
+    """
     pages: dict[str, Any] = {f"distributed.{who}.http.routes": [] for who in ("scheduler", "worker")}  # none
     with (
         dask.config.set(pages),
@@ -181,7 +183,7 @@ def _local(workers: int) -> Iterator[Any]:
 
 
 def _own(client: Any, say: Say) -> list[str]:
-    """Return the addresses of this process's workers, and say their number."""
+    """Return the addresses of this process's workers, and print their number."""
     workers = list(client.ncores())
     say(_number(workers))
     return workers
@@ -192,9 +194,9 @@ def _number(workers: list[str]) -> str:
 
 
 def _usable(client: Any, say: Say) -> list[str]:
-    """Return the workers that produce the same results as this machine; say how each other one differs."""
+    """Return the workers that produce the same results as this machine; print how each other worker differs."""
     own, usable, refused = _describe_here(), list[str](), list[str]()
-    for address, facts in _asked(client, worker.describe).items():
+    for address, facts in _answers(client, worker.describe).items():
         difference = _difference(own, facts)
         (refused if difference else usable).append(address)
         if difference:
@@ -202,14 +204,14 @@ def _usable(client: Any, say: Say) -> list[str]:
     if not usable:
         reason = f"none of its {len(refused)} workers is like this machine" if refused else "it has no workers"
         raise ArtifactError(
-            "SCHEDULER=", reason, ("start workers with the same installation as here: dask worker ADDRESS")
+            "SCHEDULER=", reason, "start workers with the same installation as here: dask worker ADDRESS"
         )
     say(_number(usable) + (f"; dashboard: {client.dashboard_link}" if client.dashboard_link else ""))
     return usable
 
 
-def _asked(client: Any, what: Callable[[], Any]) -> dict[str, Any]:
-    """Return the workers' answers to a question. Raises ArtifactError if one does not answer in time."""
+def _answers(client: Any, what: Callable[[], Any]) -> dict[str, Any]:
+    """Return each worker's description. Raises ArtifactError if a worker does not answer in time."""
     try:
         answers: dict[str, Any] = _in_time(partial(client.run, what, on_error="return"), _ANSWER_S)
         return answers
@@ -219,7 +221,7 @@ def _asked(client: Any, what: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _in_time(call: Callable[[], Any], seconds: float) -> Any:
-    """Return the result of a call, which runs in a thread of its own. Raises OSError if it fails or takes longer."""
+    """Return the result of a call that runs in its own thread. Raises OSError if it fails or exceeds the time limit."""
     answers: SimpleQueue[tuple[Any, str]] = SimpleQueue()
 
     def ask() -> None:
@@ -254,12 +256,12 @@ def _difference(own: Mapping[str, str], facts: Any) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return what a worker says, with nothing that a terminal obeys."""
+    """Return a worker's text without terminal control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:200])
 
 
 def files_of(root: Path) -> Iterator[tuple[str, Path]]:
-    """The files of an artifact by their names in it; hidden ones do not count."""
+    """Yield the files of an artifact with their relative names; hidden files are left out."""
     for directory, names, files in os.walk(root, followlinks=True):
         names[:] = sorted(name for name in names if not name.startswith((".", "__pycache__")))
         for file in sorted(files):
@@ -285,6 +287,6 @@ def _result(future: Any, job: FarmJob) -> FarmResult:
 
 
 def end_quietly(results: Any) -> None:
-    """Close the generator that ``run`` returned, in whatever state the cluster is."""
+    """Close the generator that ``run`` returned, and ignore errors of the cluster."""
     with suppress(Exception):
         results.close()

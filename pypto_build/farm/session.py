@@ -1,6 +1,6 @@
-"""Jobs for a farm one after the other, for tools that learn from one what the next is.
+"""Sequential jobs for a farm, for tools that choose the next job from the last result.
 
-The farm is a process of its own (`python -m pypto_build.farm`), so that nothing of Dask is loaded here.
+The farm is a separate process (`python -m pypto_build.farm`), so that this process does not load Dask.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _END_S = 10.0
 
 
 def add_farm_options(parser: argparse.ArgumentParser) -> None:
-    """The flags of a tool that hands parts of its work to a farm."""
+    """Add the flags of a tool that hands parts of its work to a farm."""
     add = parser.add_argument
     add("--scheduler", default="", metavar="S", help="a farm that works too: local, tcp://HOST:PORT, tls://HOST:PORT")
     add("--memory", type=int, default=0, metavar="BYTES", help="what each process there may take")
@@ -30,18 +30,18 @@ def add_farm_options(parser: argparse.ArgumentParser) -> None:
 
 
 def session_of(options: argparse.Namespace) -> FarmSession | None:
-    """Return the farm that these flags name, which the caller closes; None without one."""
+    """Return the farm that these flags name, which the caller closes; None if they name none."""
     processes = options.jobs or os.cpu_count() or 1
     return FarmSession(options.scheduler, processes, options.memory) if options.scheduler else None
 
 
-def asked_of(options: argparse.Namespace) -> dict[str, str]:
+def job_options(options: argparse.Namespace) -> dict[str, str]:
     """Return the options that the command line gives to all jobs."""
     return dict(word.split("=", 1) for word in options.asked)
 
 
 def refuse_here(arguments: argparse.Namespace, **options: object) -> None:
-    """Raise ArtifactError for options that have a meaning on this machine alone, where a farm is named."""
+    """Raise ArtifactError for an option that works only on this machine if a farm is named."""
     for name, value in options.items():
         if arguments.scheduler and value:
             raise ArtifactError(f"{name}={value}", "works on this machine only, not on a farm", "leave out SCHEDULER=")
@@ -63,7 +63,7 @@ class FarmSession:
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is ours: closing ends what runs
         )
-        self._said = 0
+        self._submitted = 0
         self._write(Order(scheduler, processes, [], memory, open=True))
         match self._next():
             case FarmReady(workers):
@@ -79,15 +79,15 @@ class FarmSession:
         self.close()
 
     def results(self, jobs: Sequence[FarmJob]) -> Generator[FarmResult, None, None]:
-        """Yield the results of ``jobs`` as they end; their labels differ. Closed early, it ends those that still run.
+        """Yield the results of ``jobs`` as they end; their labels differ. Closing it early ends the running jobs.
 
         Raises:
             ArtifactError: a job could not run, for a reason outside of the job.
         """
-        self._said += 1
+        self._submitted += 1
         left = {}
         for job in jobs:
-            label = f"{self._said} {job.label}"
+            label = f"{self._submitted} {job.label}"
             left[label] = job.label
             self._write(msgspec.structs.replace(job, label=label))
         try:
@@ -96,7 +96,7 @@ class FarmSession:
                 if not isinstance(result, FarmResult):
                     raise ArtifactError(
                         f"SCHEDULER={self._scheduler}",
-                        ("the farm process ended before all jobs were done"),
+                        "the farm process ended before all jobs were done",
                         "try again",
                     )
                 if result.label not in left:
@@ -110,7 +110,7 @@ class FarmSession:
                 self._write(FarmDrop(label))
 
     def close(self) -> None:
-        """End the farm and all that still runs there."""
+        """End the farm and all jobs that still run there."""
         if self._process.stdin and not self._process.stdin.closed:
             with suppress(OSError):
                 self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""A worker of the farm: describes itself, keeps files by their digests, and runs jobs in processes of their own."""
+"""A worker of the farm: describes itself, stores files by their digests, and runs jobs in separate processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from pypto_build.toolchain.python import own_environment, own_tool, start_kept
 
 
 class Forks:
-    """The process, which starts with the first job and ends with this one. Jobs may come from several threads."""
+    """Client of the worker's fork server, which starts with the first job and ends with this process. Several
+    threads may run jobs.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -69,7 +71,7 @@ class Forks:
         return status, peak << 10
 
     def start(self) -> None:
-        """Have it load before it is needed."""
+        """Start the fork server, so that it loads modules before the first job."""
         with self._lock:
             self._started()
 
@@ -99,7 +101,7 @@ _lock = threading.Lock()
 
 
 def describe() -> dict[str, str]:
-    """Return the facts that must agree between two machines for their results to agree."""
+    """Return the facts about this machine that must be equal for two machines to produce equal results."""
     return {
         "pypto-build": f"{__version__} {_sources()}",
         "Python": platform.python_version(),
@@ -127,23 +129,23 @@ def _compiler() -> str:
 
 
 def prepare(batch: str) -> None:
-    """Load the modules for the jobs of a batch, while they are on their way."""
+    """Load the modules for the jobs of a batch while the jobs are in transit."""
     with suppress(OSError):  # each job has a process of its own then
         _forks_of(batch).start()
 
 
 def keep(data: bytes) -> bytes:
-    """Return a file's content, as a task: a worker that lost it computes it again."""
+    """Return a file's content. As a task, it can be recomputed by a worker that lost it."""
     return data
 
 
 def run_job(
     job: FarmJob, batch: str, memory: int, neighbours: Mapping[str, int], files: Mapping[str, str], *contents: bytes
 ) -> FarmResult:
-    """Run a job and return its result. Only a failure of the worker itself is an error.
+    """Run a job and return its result.
 
-    ``files`` maps the names in the job's directory to digests, in the order of ``contents``. ``neighbours`` is the
-    number of workers on each machine.
+    Only a failure of the worker itself raises. ``files`` maps the names in the job's directory to digests, in the order
+    of ``contents``. ``neighbours`` is the number of workers on each machine.
     """
     with tempfile.TemporaryDirectory(prefix="pypto-farm-") as directory:
         scratch = Path(directory)
@@ -166,7 +168,9 @@ def run_job(
 
 
 def _left(scratch: Path, path: Path) -> bytes | None:
-    """Return the content of a file that a job left; None for a file that is missing, too large or elsewhere."""
+    """Return the content of a file that a job wrote; None for a file that is missing, too large or outside
+    ``scratch``.
+    """
     real = path.resolve()
     if not real.is_relative_to(scratch.resolve()):
         return None
@@ -189,11 +193,7 @@ def _write(root: Path, name: str, digest: str, data: bytes) -> None:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A running job.
-
-    It has its directory, the descriptor for its output, its batch and label, and the memory limit of each process in
-    bytes.
-    """
+    """A running job: its directory, output descriptor, batch, label, and the memory limit of each process in bytes."""
 
     directory: Path
     log: int
@@ -213,7 +213,7 @@ class _Attempt:
 
 
 def _do(job: FarmJob, root: Path, attempt: _Attempt, processors: int) -> tuple[int, int]:
-    """Do a job; its exit status, and the peak of its memory in bytes."""
+    """Run a job; return its exit status and its peak memory in bytes."""
     environment = {**own_environment(), "PYPTO_BUILD_SERVER": "0"}
     try:
         if job.module:
@@ -234,7 +234,9 @@ def _forks_of(batch: str) -> Forks:
 
 
 def _kept(batch: str) -> str:
-    """A directory that stays for the jobs of a batch; the worker's own is removed with it, however it ends."""
+    """Return a directory that exists until a batch ends; it lies in the worker's directory, which is removed with
+    the worker.
+    """
     name, own = "", None
     with suppress(ImportError, ValueError):  # outside of a worker
         from distributed import get_worker
@@ -248,7 +250,7 @@ def _kept(batch: str) -> str:
 
 
 def _run(command: list[str], attempt: _Attempt, environment: Mapping[str, str]) -> tuple[int, int]:
-    """Run a command in a process group that ends with this process; its status, and the peak of its memory in bytes."""
+    """Run a command in a process group that ends with this process; return its status and peak memory in bytes."""
     process = start_kept(command, environment, attempt.log, attempt.memory, attempt.directory)
     attempt.begun(process.pid)
     try:
@@ -261,7 +263,7 @@ def _run(command: list[str], attempt: _Attempt, environment: Mapping[str, str]) 
 
 
 def cancel(batch: str, label: str = "") -> int:
-    """End all jobs of a batch that run here, or one of them; how many there were."""
+    """End all jobs of a batch that run here, or the one with ``label``; return the number of ended jobs."""
     with _lock:
         running = dict(_running.get(batch, {}))
     groups = [group for name, group in running.items() if not label or name == label]

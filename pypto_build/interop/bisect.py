@@ -66,24 +66,24 @@ def first_bad(candidates: Sequence[str], probe: Callable[[str], Outcome]) -> lis
 def smallest_bad(
     parts: Sequence[str],
     probe: Callable[[Sequence[str]], Outcome],
-    ahead: Callable[[Sequence[Sequence[str]]], None] = lambda _: None,
+    prefetch: Callable[[Sequence[Sequence[str]]], None] = lambda _: None,
 ) -> list[str]:
     """Return a smallest subset of ``parts`` that is bad by itself, by delta debugging; all parts together are bad.
 
-    ``ahead`` is called with the sets that are probed next, in this order, up to the first bad one.
+    ``prefetch`` is called with the sets that are probed next, in this order, up to the first bad one.
     """
     current, pieces = list(parts), 2
     while len(current) > 1:
         size = -(-len(current) // pieces)
         chunks = [current[start : start + size] for start in range(0, len(current), size)]
         rests = [[part for part in current if part not in chunk] for chunk in chunks]
-        ahead(chunks)
+        prefetch(chunks)
         failing = next((chunk for chunk in chunks if probe(chunk) == "bad"), None)
         if failing is not None:
             current, pieces = failing, 2
             continue
         if len(chunks) > 2:
-            ahead(rests)
+            prefetch(rests)
         rest = next((rest for rest in rests if len(chunks) > 2 and probe(rest) == "bad"), None)
         if rest is not None:
             current, pieces = rest, max(pieces - 1, 2)
@@ -327,13 +327,13 @@ def _smallest(
         one = candidate(chosen, mix)
         return runner.run(one.name, one.artifact, one.options)
 
-    def ahead(sets: Sequence[Sequence[str]]) -> None:
+    def prefetch(sets: Sequence[Sequence[str]]) -> None:
         if runner.has_farm:
-            runner.ahead([candidate(one, mix / str(number)) for number, one in enumerate(sets)])
+            runner.prefetch([candidate(one, mix / str(number)) for number, one in enumerate(sets)])
 
-    ahead([[], parts])
+    prefetch([[], parts])
     _ends(runner, step([]), step(parts), names)
-    return smallest_bad(parts, lambda chosen: step(chosen).outcome, ahead)
+    return smallest_bad(parts, lambda chosen: step(chosen).outcome, prefetch)
 
 
 def _hunks(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:

@@ -35,24 +35,24 @@ class _OneFile:
     """Collects the tests of one file, and takes counts and reasons of skipped tests from pytest's own report."""
 
     def __init__(self, file: Path) -> None:
-        self._wanted = {file, *file.parents}
-        self.told: dict[str, Any] = {"seconds": 0.0, "counts": {}, "reasons": []}
+        self._paths = {file, *file.parents}
+        self.report: dict[str, Any] = {"seconds": 0.0, "counts": {}, "reasons": []}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Ignore files beside the test file before pytest reads them, since the test would depend on them."""
-        return None if collection_path in self._wanted else True
+        return None if collection_path in self._paths else True
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Record counts and skip reasons, and the durations of tests and fixtures."""
         stats = terminalreporter.stats
         reports = [report for kind in (*_COUNTED, "") for report in stats.get(kind, ())]
-        self.told["seconds"] = sum(getattr(report, "duration", 0.0) for report in reports)
-        self.told["counts"] = {kind: len(stats[kind]) for kind in _COUNTED if stats.get(kind)}
+        self.report["seconds"] = sum(getattr(report, "duration", 0.0) for report in reports)
+        self.report["counts"] = {kind: len(stats[kind]) for kind in _COUNTED if stats.get(kind)}
         skipped = [report.longrepr for report in stats.get("skipped", ())]
         reasons = [str(one[2] if isinstance(one, tuple) else one).removeprefix("Skipped: ") for one in skipped]
-        self.told["reasons"] = list(dict.fromkeys(reasons))
+        self.report["reasons"] = list(dict.fromkeys(reasons))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     base = os.path.join(tempfile.gettempdir(), "t")  # short, for the sockets of tests
     alone = (*_ALONE, f"--basetemp={base}", *(_ONE_PROCESS if find_spec("xdist") else ()))
     status = int(pytest.main([*alone, *args, f"--junitxml={junit}", file], plugins=[one]))
-    print(f"\n{json.dumps(one.told)}", flush=True)
+    print(f"\n{json.dumps(one.report)}", flush=True)
     return 0 if status == pytest.ExitCode.NO_TESTS_COLLECTED else status
 
 

@@ -87,7 +87,7 @@ def kept(flag: str) -> str:
     return f"pypto_{flag.lstrip('-').replace('-', '_')}"
 
 
-def given(config: pytest.Config, flag: str) -> Any:
+def flag_value(config: pytest.Config, flag: str) -> Any:
     """Return the value of a flag, whichever plugin declared it; None if it is not set."""
     value = config.getoption(kept(flag), default=None)
     return value if value is not None else config.getoption(flag.lstrip("-").replace("-", "_"), default=None)
@@ -95,5 +95,5 @@ def given(config: pytest.Config, flag: str) -> Any:
 
 def listed(config: pytest.Config, flag: str) -> list[str]:
     """Return the values of a flag that may be repeated."""
-    value = given(config, flag)
+    value = flag_value(config, flag)
     return list(value) if isinstance(value, list) else [value] if value else []

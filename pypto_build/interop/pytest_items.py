@@ -21,7 +21,7 @@ from pypto_build.artifact import ArtifactError, described_root, read_manifest
 from pypto_build.artifact.scene_test import SNAPSHOT_CASE
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import EMBEDDED, SIMPLER, TORCH
-from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
+from pypto_build.interop.pytest_flags import PASSED_ON, flag_value, listed, named_platforms
 from pypto_build.toolchain import ToolchainError
 from pypto_build.toolchain.ascend import find_toolkit
 from pypto_build.toolchain.python import own_environment, own_tool, run_kept
@@ -77,7 +77,7 @@ def find_case(root: Path, name: str) -> Path:
     return cases[name]
 
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 class Manifest(pytest.File):
@@ -119,7 +119,7 @@ class _Run(Item):
             status, printed = run_kept(self.command(device), own_environment())
         self.add_report_section("call", "run", printed)
         if status:
-            raise Failed(_told(printed))
+            raise Failed(_explanation(printed))
         if names := re.findall(r"^\[RUN\]   '(\w+)' UNCHECKED", printed, re.MULTILINE):
             self.warn(pytest.PytestWarning(f"no golden for {', '.join(names)}: ran, and nothing was compared"))
 
@@ -127,16 +127,16 @@ class _Run(Item):
         """Return the flags that are passed on unchanged; ``spelt`` selects one of a flag's names."""
         words = []
         for option in PASSED_ON:
-            flag, value = spelt(option.scene_flags), given(self.config, option.scene_flags[0])
+            flag, value = spelt(option.scene_flags), flag_value(self.config, option.scene_flags[0])
             words += ([flag] if option.bare is None else [flag, str(value)]) if value else []
         return words
 
     def rounds(self) -> str:
         """Return the number of rounds."""
-        return str(given(self.config, "--rounds") or 1)
+        return str(flag_value(self.config, "--rounds") or 1)
 
 
-def _told(printed: str) -> str:
+def _explanation(printed: str) -> str:
     """Return the lines of a failed run's output that explain the failure, else its last lines."""
     lines, words = printed.splitlines(), ("FAIL", "UNCHECKED", "[pack] ")
     shown = [line for line in lines if "error" in line.lower() or any(word in line for word in words)]
@@ -153,12 +153,14 @@ class Replay(_Run):
     def command(self, device: int) -> list[str]:
         """Return the `pypto-build replay` command."""
         words = [*own_tool("pypto_build.cli"), "replay", str(self.root), "-p", self.platform.name, "--force"]
-        data = given(self.config, "--golden-data") or self.data
+        data = flag_value(self.config, "--golden-data") or self.data
         words += ["--golden-data", str(data)] if data else []
-        words += ["--runtime", given(self.config, "--runtime")] if given(self.config, "--runtime") else []
+        words += ["--runtime", flag_value(self.config, "--runtime")] if flag_value(self.config, "--runtime") else []
         words += [] if self.platform.simulated else ["--device", str(device)]
-        words += ["--sanitizer", given(self.config, "--sanitizer")] if given(self.config, "--sanitizer") else []
-        words += [f"PACK={given(self.config, '--pack')}"] if given(self.config, "--pack") else []
+        words += (
+            ["--sanitizer", flag_value(self.config, "--sanitizer")] if flag_value(self.config, "--sanitizer") else []
+        )
+        words += [f"PACK={flag_value(self.config, '--pack')}"] if flag_value(self.config, "--pack") else []
         return [*words, "--rounds", self.rounds(), *self.passed_on()]
 
 
@@ -175,19 +177,19 @@ class SceneCase(_Run):
         own = [f"{name}={text}" for name, text in home.variables().items() if os.environ.get(name) != text]
         words = [home.python, str(self.path), "-p", self.platform.name, "--device", str(device), "--case", self.case]
         words += ["--rounds", self.rounds()] if self.rounds() != "1" else []
-        if data := given(self.config, "--golden-data"):
+        if data := flag_value(self.config, "--golden-data"):
             own.append(f"PYPTO_GOLDEN_DATA={os.path.abspath(data)}")
-        return ["env", *own, *words, *self._runtime(), *self.passed_on(lambda names: _known(home, names))]
+        return ["env", *own, *words, *self._runtime(), *self.passed_on(lambda names: _accepted_flag(home, names))]
 
     def _runtime(self) -> list[str]:
         """Return ``--runtime`` if its value is one of simpler's own runtimes."""
-        runtime = given(self.config, "--runtime")
+        runtime = flag_value(self.config, "--runtime")
         if runtime in (EMBEDDED, TORCH):
             raise Failed(f"error: --runtime {runtime}: a scene test runs on simpler; give pytest kernel_config.py")
         return ["--runtime", runtime] if runtime and runtime != SIMPLER else []
 
 
-def _known(home: SimplerHome, names: tuple[str, ...]) -> str:
+def _accepted_flag(home: SimplerHome, names: tuple[str, ...]) -> str:
     """Return the first of a flag's names that this simpler accepts."""
     for file in ("scene_test.py", "__init__.py"):
         path = home.tree.root / "simpler_setup" / file
@@ -197,7 +199,7 @@ def _known(home: SimplerHome, names: tuple[str, ...]) -> str:
     return names[0]
 
 
-def _skip_without(find: Callable[[], _Found]) -> _Found:
+def _skip_without(find: Callable[[], _Result]) -> _Result:
     """Return the result of ``find``; skip the item with the reason if that fails."""
     try:
         return find()
@@ -211,7 +213,7 @@ def device_of(config: pytest.Config, platform: Platform) -> Iterator[int]:
     if platform.simulated:
         yield 0
         return
-    devices = parse_devices(str(given(config, "--device") or "0"))
+    devices = parse_devices(str(flag_value(config, "--device") or "0"))
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").lstrip("gw")
     turn = int(worker) % len(devices) if worker.isdigit() else 0
     ordered = devices[turn:] + devices[:turn]

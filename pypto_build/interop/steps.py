@@ -94,7 +94,7 @@ class Runner:
         self, file: Path, question: str, repeats: int, words: Sequence[str], farm: FarmReplays | None = None
     ) -> None:
         self._file, self._repeats, self._words, self._farm = file, repeats, list(words), farm
-        self._known: dict[str, list[str]] = {}  # results of candidates that a farm replayed ahead
+        self._prefetched: dict[str, list[str]] = {}  # results of candidates that a farm replayed ahead
         self.log = file.with_suffix(".log")
         self.record = self._load(question)
 
@@ -124,9 +124,9 @@ class Runner:
         for trial in self.record.steps:
             if trial.candidate == candidate:
                 return trial
-        if self._farm and candidate not in self._known:
-            self.ahead([Candidate(candidate, artifact, options)])
-        signatures = self._known.pop(candidate) if self._farm else self._replays(artifact, options)
+        if self._farm and candidate not in self._prefetched:
+            self.prefetch([Candidate(candidate, artifact, options)])
+        signatures = self._prefetched.pop(candidate) if self._farm else self._replays(artifact, options)
         trial = Trial(candidate, self._judge(signatures), signatures)
         self.record.steps.append(trial)
         self.save()
@@ -142,16 +142,16 @@ class Runner:
                 break
         return signatures
 
-    def ahead(self, candidates: Sequence[Candidate]) -> None:
+    def prefetch(self, candidates: Sequence[Candidate]) -> None:
         """Let a farm replay all candidates at once, up to the first bad one, so that later trials are already known.
 
         Unused results are not recorded. So a bisection with a farm has the same result and record as one without.
         """
         if self._farm is None:
             return
-        probed = {trial.candidate for trial in self.record.steps} | set(self._known)
+        probed = {trial.candidate for trial in self.record.steps} | set(self._prefetched)
         new = [one for one in candidates if one.name not in probed]
-        self._known |= self._farm.replayed(new, self._words, self._repeats, self.record.bad_signature, self.log)
+        self._prefetched |= self._farm.replayed(new, self._words, self._repeats, self.record.bad_signature, self.log)
 
     def _judge(self, signatures: Sequence[str]) -> Outcome:
         if self.record.bad_signature and self.record.bad_signature in signatures:

@@ -68,7 +68,7 @@ class Action:
     foreign: bool = False
 
     def command(self, helpers: Sequence[Helper] = ()) -> list[str]:
-        """The whole command line."""
+        """Return the whole command line."""
         return [
             *self.prefix,
             self.argv[0],
@@ -80,10 +80,10 @@ class Action:
 
 @dataclass(frozen=True)
 class Helper:
-    """A file that only makes an action faster. Its own inputs (``contents``) count instead of it.
+    """A file that only makes an action faster.
 
-    Files beside it do not count. ``words`` are its part of the command. A ``needed`` helper cannot be left out: its
-    content is linked.
+    Its own inputs (``contents``) count instead of the file; other files in its directory do not count. ``words`` are
+    its part of the command. A ``needed`` helper cannot be left out: its content is linked.
     """
 
     path: str
@@ -94,21 +94,21 @@ class Helper:
 
 
 class InputSet(msgspec.Struct, frozen=True, array_like=True):
-    """Files and their digests. Their names are relative to roots; units have sets in common."""
+    """Files and their digests. Their names are relative to roots; units share common sets."""
 
     files: tuple[tuple[str, str], ...]
 
     def encode(self) -> bytes:
-        """The same bytes for the same set."""
+        """Return the set as bytes; equal sets give equal bytes."""
         return msgspec.msgpack.encode(self)
 
 
 class Result(msgspec.Struct, array_like=True):
-    """The result of one action: its own inputs by name, the sets of those it was seen to read, what it wrote.
+    """The result of one action: its own inputs by name, the sets of inputs that it was seen to read, and its outputs.
 
-    A result without ``good`` says that the action failed on these inputs, so an earlier good result no longer
-    counts. A result whose outputs name directories of the machine lists them in ``located``, and holds
-    for no others.
+    A result without ``good`` says that the action failed on these inputs, so an earlier good result no longer counts. A
+    result whose outputs name directories of the machine lists them in ``located``; it is valid only with these
+    directories.
     """
 
     key: str
@@ -123,7 +123,7 @@ class Result(msgspec.Struct, array_like=True):
 
 
 class Roots:
-    """The directories that names in keys and records are relative to, so that they are the same in every workspace.
+    """The directories that names in keys and records are relative to, so that names are equal in every workspace.
 
     ``searched`` is the PATH by which tools find other programs. Keys name the programs themselves, not PATH.
     """
@@ -155,14 +155,16 @@ class Roots:
         return path
 
     def searches(self, executed: Iterable[str]) -> dict[str, str]:
-        """The programs that a tool found by a search of PATH, by their names; ``executed`` are the paths of all."""
+        """Return the programs that a tool found by a search of PATH, by name; ``executed`` are the paths of all
+        executed programs.
+        """
         pairs = (os.path.split(path) for path in executed)
         searched = [(directory, program) for directory, program in pairs if self._is_searched(directory)]
         programs = {program: os.path.join(directory, program) for directory, program in searched}
-        return {program: path for program, path in programs.items() if self._found(program) == path}
+        return {program: path for program, path in programs.items() if self._program_on_path(program) == path}
 
     def name_searched(self, program: str) -> str:
-        """The name of the program that a search of PATH leads to."""
+        """Return the name in records of a program that a search of PATH finds."""
         return self.name(f"{_SEARCHED}/{program}")
 
     def names_looked_for(self, there: Container[str], absent: Container[str], paths: Iterable[str]) -> set[str]:
@@ -200,17 +202,17 @@ class Roots:
         return {name} if os.access(self.path(beside), os.F_OK) else {name, beside}
 
     def holds(self, path: str) -> bool:
-        """Return whether one of the directories lies in ``path``."""
+        """Return whether one of the root directories lies in ``path``."""
         inside = os.path.join(path, "")
         return any(root.startswith(inside) for root, _ in self._roots)
 
-    def _found_above(self, rest: str) -> str:
-        """The file of that name in the nearest directory above the workspace that has one."""
+    def _nearest_above(self, rest: str) -> str:
+        """Return the file of that name in the nearest directory above the workspace that has one."""
         paths = (directory + rest for directory in self._above)
         return next((path for path in paths if os.access(path, os.F_OK)), _NOWHERE)
 
-    def _found(self, program: str) -> str:
-        """The file that PATH leads to."""
+    def _program_on_path(self, program: str) -> str:
+        """Return the file that a search of PATH finds for ``program``."""
         for directory in self._searched:
             path = os.path.join(directory, program)
             if os.access(path, os.X_OK) and os.path.isfile(path):
@@ -218,7 +220,7 @@ class Roots:
         return _NOWHERE
 
     def word(self, word: str) -> str:
-        """Return ``word`` with every root in it named, and braces of its own doubled."""
+        """Return ``word`` with every root replaced by its name, and with doubled braces elsewhere."""
         named = _escaped(word)
         for root, token in self._pairs:
             if root in named:
@@ -226,8 +228,9 @@ class Roots:
         return named
 
     def words(self, argv: Sequence[str]) -> list[str]:
-        """Return the words of a command line. A root is named only where its directory is opened: what gets a path as
-        text, as by ``-DROOT="/w"``, may depend on its length."""
+        """Return the words of a command line. A root is replaced by its name only if the word's directory is opened.
+        A path that a program gets as text, as by ``-DROOT="/w"``, may matter by its length.
+        """
         named, word = self._named, self._argument
         words = [named[each] if each in named else word(each) for each in argv]
         if _NAMING in argv:
@@ -246,13 +249,15 @@ class Roots:
         return named
 
     def path(self, name: str) -> str:
-        """The path of ``name`` here; a root that this place does not have leads nowhere."""
+        """Return the path of ``name`` in this workspace; a name with an unknown root gives a path that does not
+        exist.
+        """
         if name.startswith(_BYTES):
             path = _from_bytes(name[len(_BYTES) :])
         elif name.startswith(_SEARCHED):
-            path = self._found(name[len(_SEARCHED) + 1 :])
+            path = self._program_on_path(name[len(_SEARCHED) + 1 :])
         elif name.startswith(_ABOVE):
-            path = self._found_above(name[len(_ABOVE) + 1 :])
+            path = self._nearest_above(name[len(_ABOVE) + 1 :])
         elif name.startswith("{"):
             token, brace, rest = name.partition("}")
             path = self._places.get(token + brace, _NOWHERE) + rest
@@ -265,27 +270,29 @@ class Roots:
         return not name.startswith((_SEARCHED, _ABOVE))
 
     def named_in(self, contents: Iterable[bytes]) -> dict[str, str]:
-        """The directories whose paths some of ``contents`` hold, by their names."""
+        """Return the root directories, by name, whose paths occur in ``contents``."""
         contents = list(contents)
         return {token: root for root, token in self._roots if any(root.encode() in data for data in contents)}
 
     def agree(self, places: Mapping[str, str]) -> bool:
-        """Return True if every root in ``places``, a path by the name of the root, has the same directory here."""
+        """Return True if every root in ``places``, a path by the name of the root, has the same directory in this
+        workspace.
+        """
         return all(self._places.get(token) == root for token, root in places.items())
 
     @property
     def all(self) -> dict[str, str]:
-        """Every directory by its name."""
+        """Return every root directory by its name."""
         return dict(self._places)
 
 
 def _escaped(text: str) -> str:
-    """Return ``text`` so that none of it looks like the name of a root."""
+    """Return ``text`` escaped so that no part of it looks like the name of a root."""
     return text.replace("{", "{{") if "{" in text else text
 
 
 def _with_name(word: str, root: str, token: str) -> str:
-    """``word`` with ``token`` for ``root``, where that is not the beginning of a longer file name."""
+    """Return ``word`` with ``token`` for ``root``, except where ``root`` is the beginning of a longer file name."""
     if word.startswith(root) and word.find(root, 1) < 0:
         following = word[len(root) : len(root) + 1]
         longer = following.isalnum() or (following and following in _OF_A_NAME)
@@ -303,12 +310,12 @@ def _from_bytes(digits: str) -> str:
 
 
 def plain(text: str) -> str:
-    """``text`` as it can be written: bytes that no encoding explains are escaped."""
+    """Return ``text`` as valid Unicode: undecodable bytes are escaped."""
     return text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def digest_words(words: Sequence[str]) -> str:
-    """A digest over words in their order."""
+    """Return a digest of words in their order."""
     try:
         data = msgspec.msgpack.encode(words)
     except UnicodeEncodeError:  # bytes that no encoding explains; else all words are plain
@@ -317,7 +324,9 @@ def digest_words(words: Sequence[str]) -> str:
 
 
 def make_key(words: str, settings: Mapping[str, str], declared: Mapping[str, str]) -> str:
-    """The key of an action with this digest of its words, whose declared inputs hold what ``declared`` says by name."""
+    """Return the key of an action. ``words`` is the digest of its command, ``declared`` the digests of its declared
+    inputs by name.
+    """
     parts = (
         SCHEMA,
         words,

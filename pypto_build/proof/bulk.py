@@ -1,4 +1,4 @@
-"""Looks at thousands of proven results together: one call of the system tells which may differ."""
+"""Checks thousands of proven results together: one system call finds those that may have changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OWN_FILES, _OWN_RESULTS = 16, 4
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A result that was proven for an action, and the identities that the action's inputs and outputs had then."""
+    """A result that was proven for an action, with the identities of the action's inputs and outputs at that time."""
 
     action: Action
     result: Result
@@ -27,7 +27,7 @@ class Held:
 
 
 class _Files:
-    """Files that are looked at in one call, their identities, and the numbers of the actions that depend on each."""
+    """Files that one call checks, their identities, and the numbers of the actions that depend on each."""
 
     def __init__(self, follow: bool) -> None:
         self._follow = follow
@@ -37,26 +37,26 @@ class _Files:
         self._actions.setdefault((path, identity), []).append(number)
 
     def merge_into(self, others: _Files) -> None:
-        """Move files to ``others`` that have the same identity there.
+        """Move files to ``others`` if they have the same identity there.
 
-        A file has the same identity with and without following links only if it is not a link, so one look is enough.
+        A file has the same identity with and without following links only if it is not a link, so one check is enough.
         """
         for file in self._actions.keys() & others._actions.keys():
             others._actions[file] += self._actions.pop(file)
 
     def close(self) -> None:
-        """Prepare the look; no more files are added."""
+        """Prepare the check; no more files are added."""
         self._paths = Paths([path for path, _ in self._actions], self._follow)
-        self._said = pack(identity for _, identity in self._actions)
+        self._identities = pack(identity for _, identity in self._actions)
         self._numbers = list(self._actions.values())
 
     def differing(self, looker: Looker) -> Iterator[int]:
         """Yield the numbers of the actions whose files have other identities now."""
-        for file in differing(self._said, looker.look(self._paths)):
+        for file in differing(self._identities, looker.look(self._paths)):
             yield from self._numbers[file]
 
 
-class Together:
+class ProvenBatch:
     """The results that were ``held`` for ``actions`` when this was made; ``sets`` are those of the record."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Together:
         self._own = {
             each: files
             for each, times in count.items()
-            if times <= _OWN_RESULTS and (files := _said_of(sets.get(each), roots, digests)) is not None
+            if times <= _OWN_RESULTS and (files := _cached_identities(sets.get(each), roots, digests)) is not None
         }
         self._unknown = {number for number, one in enumerate(self._held) if not self._take(number, one)}
         self._inputs.merge_into(self._outputs)
@@ -84,7 +84,7 @@ class Together:
         self._outputs.close()
 
     def _take(self, number: int, held: Held | None) -> bool:
-        """Note the files that a result depends on; return False if there is no result."""
+        """Record the files that a result depends on; return False if there is no result."""
         if held is None or held.action is not self._actions[number]:
             return False
         sets = held.result.sets
@@ -98,7 +98,7 @@ class Together:
         return True
 
     def are(self, actions: Sequence[Action]) -> bool:
-        """Return True if ``actions`` are the very actions that this was made for."""
+        """Return True if ``actions`` are the same objects as at construction."""
         return len(actions) == len(self._actions) and all(map(is_, actions, self._actions))
 
     def doubtful(
@@ -129,7 +129,7 @@ class Together:
         return numbers_in_doubt
 
 
-def _said_of(inputs: InputSet | None, roots: Roots, digests: Digests) -> list[tuple[str, Identity]] | None:
+def _cached_identities(inputs: InputSet | None, roots: Roots, digests: Digests) -> list[tuple[str, Identity]] | None:
     """Return the identities that the files of an input set have while their contents match it.
 
     Return None if an identity is not remembered, or there are many files.

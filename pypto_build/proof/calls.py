@@ -1,8 +1,8 @@
-"""Finds programs that make system calls of their own, past the C library, where their reads are not seen.
+"""Finds programs that make system calls of their own, past the C library, so that their reads are not observed.
 
-Go's programs do. Other programs hold the instruction of a system call behind one that sets the number of a reading
-call, or of any. The code of programs for x86-64 is searched for this along whole instructions, so that a constant that
-resembles it does not count.
+Go's programs do. Other programs have a system call instruction after one that sets the number of a reading call, or of
+any. The code of programs for x86-64 is searched for this along whole instructions, so that a constant that resembles it
+does not count.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _code(data: mmap.mmap) -> Iterator[tuple[int, int]]:
 
 
 def _reads(data: mmap.mmap, begin: int, end: int) -> bool:
-    """Return whether there is a call between two places that may be one of those that read."""
+    """Return whether the code between two offsets contains a system call that may read."""
     position = data.find(_INSTRUCTION, begin, end)
     while position >= 0:
         before = data[max(begin, position - _FARTHEST) : position]
@@ -61,7 +61,7 @@ def _reads(data: mmap.mmap, begin: int, end: int) -> bool:
 
 
 def _numbers(before: bytes) -> Iterator[int | None]:
-    """Yield the number that is set last in front of a call, None for any; nothing where none is set."""
+    """Yield the number that is set last before a system call, None for an unknown number; nothing if none is set."""
     for begin in range(len(before) - 2, -1, -1):
         number = _set_at(before, begin)
         if number is not False and _reaches_end(before, begin):
@@ -70,7 +70,9 @@ def _numbers(before: bytes) -> Iterator[int | None]:
 
 
 def _set_at(code: bytes, begin: int) -> int | bool | None:
-    """The number that the instruction there sets for a call, None where it is in a register or memory; else False."""
+    """Return the system call number that the instruction at ``begin`` sets, None if the number is in a register or
+    memory; else False.
+    """
     at = begin + (code[begin] in (0x40, 0x48, 0x4C, 0x44))
     rest = code[at : at + 6]
     if len(rest) >= 5 and rest[0] == 0xB8:  # behind a prefix it has a constant of eight bytes
@@ -86,7 +88,7 @@ def _set_at(code: bytes, begin: int) -> int | bool | None:
 
 
 def _reaches_end(code: bytes, at: int) -> bool:
-    """Return whether instructions that set arguments lead from there to the end."""
+    """Return whether the code from ``at`` to its end only sets arguments."""
     while at < len(code):
         size = _size(code, at)
         if not size:
@@ -96,7 +98,7 @@ def _reaches_end(code: bytes, at: int) -> bool:
 
 
 def _size(code: bytes, at: int) -> int:
-    """Return the bytes of the instruction at this place; 0 if it does not set an argument."""
+    """Return the size in bytes of the instruction at ``at``; 0 if it does not set an argument."""
     begin, wide = at, False
     if 0x40 <= code[at] <= 0x4F:
         wide, at = bool(code[at] & 8), at + 1
@@ -114,7 +116,7 @@ def _size(code: bytes, at: int) -> int:
 
 
 def _operands(code: bytes, at: int) -> int:
-    """Return the bytes that say which register and memory an instruction works with."""
+    """Return the number of bytes that encode an instruction's register and memory operands."""
     if at >= len(code):
         return 1
     kind, register = code[at] >> 6, code[at] & 7

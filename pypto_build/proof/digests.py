@@ -1,9 +1,9 @@
-"""Digests of files, remembered by the metadata that the system has of a file: never by its time alone.
+"""Digests of files, cached by the system's metadata of a file: never by its time alone.
 
-A digest is remembered with device, inode, mode, size, time of change and time of status change. On most file systems no
-program can set the last of these. So a file whose values are unchanged has the same content, with one exception: it was
-written again within the clock's tick of its last change. A file that young is read every time, as git does for its
-index. So is a file on any other file system.
+A digest is cached with device, inode, mode, size, time of change and time of status change. On most file systems no
+program can set the last of these. So a file with unchanged values has the same content, with one exception: it was
+written again within the clock's tick of its last change. A file that was changed so recently is read every time, as git
+does for its index. So is a file on any other file system.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ESCAPED = re.compile(rb"\\(\d{3})")
 
 
 class Mounts:
-    """The mounts of this process, as they are when this is made."""
+    """The mounts of this process at the time of construction."""
 
     _latest: ClassVar[tuple[float, Mounts] | None] = None
 
@@ -54,7 +54,7 @@ class Mounts:
 
     @classmethod
     def now(cls) -> Mounts:
-        """Return the mounts as they were just now: they are asked for with each look at files."""
+        """Return the current mounts, which are queried once for each check of files."""
         moment, mounts = cls._latest or (0.0, None)
         if mounts is None or time.monotonic() - moment > _GLANCE_S:
             cls._latest = time.monotonic(), (mounts := cls())
@@ -70,14 +70,16 @@ class Mounts:
         self._devices[os.makedev(int(major), int(minor))] = kind, number.decode()
 
     def tables(self) -> tuple[str, ...]:
-        """Return the directories, with a slash at the end, in which the system shows its tables and no files."""
+        """Return the directories, with a slash at the end, of virtual file systems (such as /proc), which have no
+        files.
+        """
         return tuple(path for path, kind in self._places if _TABLES.fullmatch(kind))
 
     def epoch(self, device: int, path: str = "") -> str:
-        """Return a text that stays the same as long as a device has the same file system on it. ``path`` is a file on
-        it.
+        """Return a text that stays the same as long as a device has the same file system.
 
-        It is empty if the file system does not keep times; its files have to be read each time.
+        ``path`` is a file on it. The text is empty if the file system does not keep times; its files must be read each
+        time.
         """
         epoch = self._epochs.get(device)
         if epoch is None:
@@ -99,7 +101,9 @@ class Mounts:
 
 
 def _sequence(device: int) -> str:
-    """Return the number that a block device got with what is in it; that of no other."""
+    """Return a block device's sequence number, which changes with its medium; "0" for a virtual device, empty if
+    unknown.
+    """
     major, minor = os.major(device), os.minor(device)
     if major == 0:
         return "0"
@@ -132,12 +136,12 @@ Remembered = Mapping[str, tuple[Identity, str]]
 
 
 def changed_since(file: Identity, moment_ns: int) -> bool:
-    """Return True if a file may have been changed at ``moment_ns`` or after it, by its times."""
+    """Return True if, by its times, a file may have been changed at ``moment_ns`` or later."""
     return max(file[4], file[5]) + _tick(file) >= moment_ns
 
 
 def written_since(identity: Identity, moment_ns: int) -> bool:
-    """Return True if a file may have been written at ``moment_ns`` or after it, by its time of change alone."""
+    """Return True if, by its time of change alone, a file may have been written at ``moment_ns`` or later."""
     return identity[4] + _tick(identity) >= moment_ns
 
 
@@ -147,10 +151,10 @@ def _tick(file: Identity) -> int:
 
 
 class Digests:
-    """The contents of files, each read once until it changes. Links are followed.
+    """The digests of files, each read once until it changes.
 
-    ``remembered`` digests of files on ``devices`` count while these devices have the same file systems on them. A path
-    may be a question (`questions`), which is answered with directories called by ``name``.
+    Links are followed. ``remembered`` digests of files on ``devices`` count while these devices have the same file
+    systems. A path may be a question (`questions`); its answer calls directories by ``name``.
     """
 
     # Digests that any object of this class has read in this process: places share packages and headers.
@@ -165,26 +169,26 @@ class Digests:
         name: Callable[[str], str] = str,
     ) -> None:
         self._looker, self._name = looker or Looker(), name
-        self._known: dict[str, tuple[Identity, str]] = {}
+        self._cached: dict[str, tuple[Identity, str]] = {}
         self.used: dict[str, tuple[Identity, str]] = {}  # what may be remembered for the next run
         self.devices: dict[int, str] = {}  # what was on the devices of files that are remembered
         self.learn(remembered or {}, devices or {})
 
     def learn(self, entries: Remembered, devices: Mapping[int, str]) -> None:
-        """Take over digests that others have read, from devices that still have the same file systems."""
+        """Take over digests read by other processes, for devices that still have the same file systems."""
         _forget(self._devices_here, self._read_here)
         now = Mounts.now()
         same = {device: epoch for device, epoch in devices.items() if epoch == now.epoch(device)}
         self.devices.update(same)
         if len(same) == len(devices):
-            self._known.update(entries)
+            self._cached.update(entries)
         else:
-            self._known.update((path, seen) for path, seen in entries.items() if seen[0][0] in same)
+            self._cached.update((path, seen) for path, seen in entries.items() if seen[0][0] in same)
 
     def forget_unmounted(self) -> bool:
-        """Forget files of devices that have another file system by now; return True if there are any."""
+        """Forget files of devices that now have another file system; return True if there are any."""
         _forget(self._devices_here, self._read_here)
-        return _forget(self.devices, self._known, self.used)
+        return _forget(self.devices, self._cached, self.used)
 
     def of(self, path: str) -> str:
         """Return the digest of an input.
@@ -198,11 +202,11 @@ class Digests:
         if path.endswith(LISTING):
             return _listing(path)
         try:
-            return self.of_found(path, os.stat(path))
+            return self.of_status(path, os.stat(path))
         except (OSError, ValueError):
             return ABSENT
 
-    def of_found(self, path: str, now: os.stat_result) -> str:
+    def of_status(self, path: str, now: os.stat_result) -> str:
         """Return the digest of a file whose status is ``now``, as `of` does."""
         digest = self._remembered(path, identity(now))
         if digest is not None:
@@ -210,15 +214,15 @@ class Digests:
         return self._read(path) if stat.S_ISREG(now.st_mode) else ABSENT
 
     def _remembered(self, path: str, now: Identity) -> str | None:
-        for remembered in (self._known, self._read_here):
+        for remembered in (self._cached, self._read_here):
             entry = remembered.get(path)
             if entry is not None and entry[0] == now:
-                self._known[path] = self.used[path] = entry
+                self._cached[path] = self.used[path] = entry
                 return entry[1]
         return None
 
     def _programs(self, path: str) -> str:
-        """Return whether a program makes system calls of its own, which is remembered as a content is."""
+        """Return whether a program makes system calls of its own; the answer is cached like a digest."""
         program = path.removesuffix(CALLS)
         now = self.identity_of(program)
         calls = self._remembered(path, now) if now else None
@@ -228,7 +232,7 @@ class Digests:
                 self._remember(path, program, now, calls, time.time_ns())
         return calls
 
-    def look_at_all(self, paths: Sequence[str]) -> list[tuple[Identity | None, str]]:
+    def identities_and_digests(self, paths: Sequence[str]) -> list[tuple[Identity | None, str]]:
         """Return the identity and the digest of each file, in the order of ``paths``; for a question, None and its
         answer.
 
@@ -239,7 +243,7 @@ class Digests:
         real: dict[str, str] = {}
         files = [path.removesuffix(STATUS) for path in paths]
         for path, now in zip(paths, unpack(self._looker.look(Paths(files))), strict=True):
-            entry = self._known.get(path)
+            entry = self._cached.get(path)
             if path.endswith(STATUS) and now != NOTHING:
                 looks.append((now, status(now[2], now[3])))
             elif is_question(path):
@@ -259,32 +263,32 @@ class Digests:
         """
         return [
             digest if now is None or not digest or path.endswith(LISTING) or is_question(path) else marked(digest, now)
-            for path, (now, digest) in zip(paths, self.look_at_all(paths), strict=True)
+            for path, (now, digest) in zip(paths, self.identities_and_digests(paths), strict=True)
         ]
 
     def identity_of(self, path: str) -> Identity | None:
-        """Return the identity of a file; None if it does not exist."""
+        """Return the identity of a file; None if the file does not exist."""
         try:
             return identity(os.stat(path))
         except (OSError, ValueError):
             return None
 
     def seen(self, path: str) -> Identity | None:
-        """Return the identity with which the content of a file is remembered; None if it is not."""
-        entry = self._known.get(path)
+        """Return the identity for which a file's digest is cached; None if none is."""
+        entry = self._cached.get(path)
         return entry[0] if entry is not None else None
 
     def seen_with(self, path: str, digest: str) -> Identity | None:
-        """Return the identity that a file had when it was this input; None if that is not remembered."""
-        entry = self._known.get(path)
+        """Return the identity for which ``digest`` is cached as the file's digest; None if it is not cached."""
+        entry = self._cached.get(path)
         if path.endswith(STATUS):
             now = self.identity_of(path.removesuffix(STATUS))
             return now if now and status(now[2], now[3]) == digest and now[0] in self.devices else None
         return entry[0] if entry is not None and digest in (entry[1], marked(entry[1], entry[0])) else None
 
     def knows(self, path: str, seen: Identity) -> bool:
-        """Return True if the content that the file had with the identity ``seen`` is remembered."""
-        entry = self._known.get(path)
+        """Return True if a digest is cached for the file with the identity ``seen``."""
+        entry = self._cached.get(path)
         return entry is not None and entry[0] == seen
 
     def _read(self, path: str) -> str:
@@ -309,11 +313,11 @@ class Digests:
             self.forget_unmounted()
         if epoch and not changed_since(now, started):
             self.devices[now[0]] = self._devices_here[now[0]] = epoch
-            self._known[path] = self.used[path] = self._read_here[path] = (now, digest)
+            self._cached[path] = self.used[path] = self._read_here[path] = (now, digest)
 
 
 def _forget(devices: dict[int, str], *remembered: dict[str, tuple[Identity, str]]) -> bool:
-    """Forget files of devices that have another file system by now; return True if there are any."""
+    """Forget files of devices that now have another file system; return True if there are any."""
     now = Mounts.now()
     gone = {device for device, epoch in devices.items() if epoch != now.epoch(device)}
     for entries in remembered if gone else ():
@@ -325,7 +329,7 @@ def _forget(devices: dict[int, str], *remembered: dict[str, tuple[Identity, str]
 
 
 def marked(digest: str, now: Identity) -> str:
-    """Return a digest with the permissions of the file's owner added, unless these are to read and write."""
+    """Return a digest with the owner's permissions of the file added, unless they are read and write."""
     mode = now[2] & OWNERS
     return digest if mode == _USUAL else f"{digest}+{mode:o}"
 

@@ -1,4 +1,4 @@
-"""Chooses the files of a store to remove: those not used for longest."""
+"""Chooses the files that a store removes: the least recently used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class Entry(NamedTuple):
 
 
 def entries(directory: Path, kinds: Iterable[str]) -> Iterator[Entry]:
-    """Yield the files of a store in ``directory``, which lie in ``KIND/XX/``. Links lead to what is not the store's."""
+    """Yield the files of a store in ``directory``, which lie in ``KIND/XX/``. Links are skipped, because they may
+    lead out of the store.
+    """
     for kind in kinds:
         for shelf in _listed(directory / kind) if not (directory / kind).is_symlink() else ():
             for entry in _listed(shelf) if shelf.is_dir(follow_symlinks=False) else ():
@@ -36,7 +38,9 @@ def _listed(directory: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
 
 
 def excess(entries: Iterable[Entry], size: int, oldest_ns: int = 0) -> list[Entry]:
-    """The least recently used files without which there are ``size`` bytes at most, and those not used since then."""
+    """Return the files to remove, so that the most recently used files of at most ``size`` bytes stay. Files last
+    used before ``oldest_ns`` are removed too.
+    """
     kept, gone = 0, []
     for entry in sorted(entries, key=lambda entry: entry.used_ns, reverse=True):
         if kept + entry.size > size or entry.used_ns < oldest_ns:
@@ -47,7 +51,7 @@ def excess(entries: Iterable[Entry], size: int, oldest_ns: int = 0) -> list[Entr
 
 
 def remove(gone: Iterable[Entry]) -> None:
-    """Remove files; skip those that are gone or that the user may not remove."""
+    """Remove files; skip missing files and those that the user may not remove."""
     for entry in gone:
         with suppress(OSError):
             entry.path.unlink()

@@ -1,4 +1,4 @@
-"""The record of a directory's results. Nothing in it is believed without a look at the files."""
+"""The record of a directory's results. Every entry is checked against the files before use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .action import Action, InputSet, Result, Roots, digest_words, make_key, plain
-from .bulk import Held, Together
+from .bulk import Held, ProvenBatch
 from .digests import ABSENT, LISTING, Digests, bytes_digest
 from .looking import Identity, Looker, identity
 from .questions import is_absent, is_question, phrase
@@ -47,7 +47,7 @@ def explain(before: Result, now: Result, seen: str, otherwise: str) -> str:
 
 
 def difference(name: str, was: str, now: str) -> str:
-    """Return the change of one input, as a phrase."""
+    """Return the change of one input as a phrase."""
     if is_question(name):
         return f"{phrase(_short(name))} changed"
     if was == ABSENT:
@@ -63,7 +63,7 @@ def _short(name: str) -> str:
 
 
 def few(names: list[str], most: int = 3) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first ``most`` names, and the number of further names."""
     shown = ", ".join(names[:most])
     return f"{shown} (+{len(names) - most} more)" if len(names) > most else shown
 
@@ -81,7 +81,7 @@ _FEW = 4
 
 @dataclass(frozen=True)
 class State:
-    """The declared inputs of an action as they are now, and the key that follows from them."""
+    """The declared inputs of an action in their current state, and the resulting key."""
 
     key: str
     words: str
@@ -91,14 +91,14 @@ class State:
 
 @dataclass
 class _Glance:
-    """Digests and existence of files by name, as of just now: input sets have most of their files in common."""
+    """Recent digests and existence of files by name: input sets share most of their files."""
 
     begun: float = field(default_factory=time.monotonic)
     held: dict[str, str] = field(default_factory=dict)
     there: dict[str, bool] = field(default_factory=dict)
 
 
-class Known:
+class RecordedResults:
     """The recorded results of ``directory``. Not thread-safe.
 
     ``roots`` are the directories that names are relative to. ``looker`` asks the system for many files in one call.
@@ -110,14 +110,14 @@ class Known:
         self._words: dict[tuple[str, ...], str] = {}
         self._settings: dict[int, tuple[Mapping[str, str], dict[str, str]]] = {}
         self._held: dict[str, Held] = {}  # by the names of actions
-        self._together: Together | None = None
-        self._asked: list[int] = []  # which actions were asked for together last
+        self._batch: ProvenBatch | None = None
+        self._last_actions: list[int] = []  # which actions were asked for together last
         self._saved_at = time.monotonic()
         self._file = RecordFile(directory)
         self.load()
 
     def load(self) -> None:
-        """Read the record again."""
+        """Read the record again from disk."""
         self.record = self._file.read()
         self.digests = Digests(self.record.digests, self._looker, self.record.devices, self.roots.name)
         self._written = set(self.record.sets)
@@ -125,21 +125,19 @@ class Known:
         self.forget_looks()
 
     def forget_looks(self) -> None:
-        """Forget which files were looked at just now, before a pause.
+        """Forget recent checks of files before a pause.
 
-        Later looks are then fresh, and processes that are forked meanwhile have less to forget.
+        Later checks read the files again, and forked processes have less to forget.
         """
         self._looked: dict[str, tuple[float, str]] = {}  # when, and what had changed, by set
         self._compared: dict[tuple[str, ...], tuple[float, str]] = {}  # the same by the sets of a result
         self._glance = _Glance()
         if self.digests.forget_unmounted():
             self._held.clear()
-            self._together = None
+            self._batch = None
 
     def renew(self) -> None:
-        """Read what others have recorded, in a process that was forked, and forget which files were looked at
-        before.
-        """
+        """In a forked process, read results recorded by others, and forget earlier checks of files."""
         news = self._file.news()
         if news is None:
             self._load_anew()
@@ -161,7 +159,7 @@ class Known:
         self.digests.used = {path: seen for path, seen in used.items() if recorded.get(path) == seen}
 
     def save(self) -> None:
-        """Write down what is new, if there is anything."""
+        """Write new entries to disk, if there are any."""
         record, recorded = self.record, self.record.digests
         digests = {
             path: seen for path, seen in self.digests.used.items() if recorded.get(path) != seen and plain(path) == path
@@ -179,7 +177,7 @@ class Known:
         self._added, self._takes_back, self._saved_at = set(), False, time.monotonic()
 
     def _write(self) -> None:
-        """Write the whole record, without input sets and digests that are not needed any more."""
+        """Write the whole record, without unused input sets and digests."""
         record, used = self.record, self.digests.used
         numbers = {number for result in record.results.values() for number in result.sets}
         record.sets = {number: inputs for number, inputs in record.sets.items() if number in numbers}
@@ -189,7 +187,7 @@ class Known:
         self._written = set(record.sets)
 
     def note(self, name: str, result: Result) -> None:
-        """Remember a result under its name."""
+        """Record a result under its name."""
         self.record.results[name] = result
         self._added.add(name)
         self._takes_back |= not result.good
@@ -198,19 +196,19 @@ class Known:
                 self.save()
 
     def drop(self, name: str) -> None:
-        """Forget what is known under this name."""
+        """Remove the result of this name from the record."""
         if self.record.results.pop(name, None) is not None:
             self._added.discard(name)
             self._takes_back = True
 
     def doubt(self, name: str) -> None:
-        """Mark the result of this name as not good; the record still tells the reason for the next time."""
+        """Mark the result of this name as not good; the record keeps the reason for the next run."""
         result = self.record.results.get(name)
         if result is not None and result.good:
             result.good, self._takes_back = False, True
 
     def amend(self, name: str, output: str) -> None:
-        """Take over the content of an output that we have rewritten."""
+        """Record the new content of an output that this program has rewritten."""
         result = self.record.results.get(name)
         if result is not None and output in result.outputs:
             result.outputs[output] = self.digest(output)
@@ -219,9 +217,7 @@ class Known:
     # Looking at results
 
     def proven(self, action: Action) -> Result | None:
-        """Return the result of ``action`` if it is recorded, its inputs are unchanged, and its outputs in place; else
-        None.
-        """
+        """Return the recorded result of ``action`` if its inputs and outputs are unchanged; else None."""
         result, held = self.record.results.get(action.name), self._held.get(action.name)
         if result is None or not result.good:
             return None
@@ -234,34 +230,34 @@ class Known:
         self._hold(action, result)
         return result
 
-    def all_proven(self, actions: Sequence[Action], again: bool = False) -> list[bool]:
-        """For each of many actions, return True if it is proven.
+    def all_proven(self, actions: Sequence[Action], repeated: bool = False) -> list[bool]:
+        """For each action, return True if it is proven.
 
-        From the second call with the same actions on, one call of the system tells which proven ones have to be looked
-        at. With ``again``, because the actions will be asked for again, this holds from now on.
+        From the second call with the same actions on, one system call finds the proven ones that must be checked. With
+        ``repeated``, because the actions will be asked for again, this holds from the first call on.
         """
-        together = self._together
+        together = self._batch
         if together is None or not together.are(actions):
-            together = self._hold_together(actions) if self._asked == _numbers(actions) else None
-        self._asked = _numbers(actions)
+            together = self._hold_batch(actions) if self._last_actions == _numbers(actions) else None
+        self._last_actions = _numbers(actions)
         if together is None:
             proofs = [self.proven(action) is not None for action in actions]
-            if again:
-                self._hold_together(actions)
+            if repeated:
+                self._hold_batch(actions)
             return proofs
         doubtful = together.doubtful(self.record.results, self._looker, self._differing, self.roots.agree)
         proofs = [number not in doubtful or self.proven(action) is not None for number, action in enumerate(actions)]
-        if again and doubtful:  # what was built since is proven in another way than it was
-            self._hold_together(actions)
+        if repeated and doubtful:  # what was built since is proven in another way than it was
+            self._hold_batch(actions)
         return proofs
 
-    def _hold_together(self, actions: Sequence[Action]) -> Together:
-        self._together = Together(actions, self._held, self.record.sets, self.roots, self.digests)
-        return self._together
+    def _hold_batch(self, actions: Sequence[Action]) -> ProvenBatch:
+        self._batch = ProvenBatch(actions, self._held, self.record.sets, self.roots, self.digests)
+        return self._batch
 
     def _hold(self, action: Action, result: Result) -> None:
-        """Remember that a result is proven while its files keep their identities, if their contents are remembered by
-        these.
+        """Hold a result as proven while its files keep their identities, if their digests are cached for these
+        identities.
         """
         seen = self.digests.seen
         inputs = tuple((path, seen(path)) for path in action.inputs)
@@ -270,7 +266,7 @@ class Known:
             self._held[action.name] = Held(action, result, inputs, outputs)  # type: ignore[arg-type]
 
     def _is_of(self, result: Result, action: Action) -> bool:
-        """Return True if a result has the key of ``action`` as it is now: all parts of the key are the same."""
+        """Return True if a result has the current key of ``action``, which is compared part by part."""
         return (
             result.words == self._digest_of(action.argv)
             and result.settings == self._settings_of(action)
@@ -278,16 +274,18 @@ class Known:
         )
 
     def holds(self, result: Result) -> bool:
-        """Return True if a result belongs to this place, and the files that its tool was seen to read are unchanged."""
+        """Return True if a result belongs to this workspace, and the files that its tool was seen to read are
+        unchanged.
+        """
         return (not result.located or self.roots.agree(result.located)) and not self._differing(result.sets)
 
     def printed(self, name: str) -> str:
-        """Return what the action of this name printed when it last succeeded."""
+        """Return the output of the last successful run of the action with this name."""
         result = self.record.results.get(name)
         return result.printed if result is not None else ""
 
     def reason(self, action: Action, otherwise: str = "it was missing or had failed") -> str:
-        """Return why ``action`` has to be done, as a phrase for people."""
+        """Return why ``action`` must run, as a phrase for users."""
         last = self.record.results.get(action.name)
         if last is None:
             return NEVER
@@ -296,13 +294,15 @@ class Known:
         return explain(last, current, self._difference_of(last), otherwise)
 
     def state(self, action: Action) -> State:
-        """Return the inputs of an action as they are now."""
+        """Return the current inputs of an action."""
         return self._state(action, self._declared(action))
 
-    def look(self, action: Action) -> tuple[dict[str, Identity | None], State]:
-        """Return the identities of an action's inputs by path, and then the state that follows from their contents."""
+    def read_inputs(self, action: Action) -> tuple[dict[str, Identity | None], State]:
+        """Return the identities of an action's inputs by path, read before the state of their contents, which is
+        returned too.
+        """
         seen, declared = dict[str, Identity | None](), dict[str, str]()
-        for path, look in zip(action.inputs, self.digests.look_at_all(action.inputs), strict=True):
+        for path, look in zip(action.inputs, self.digests.identities_and_digests(action.inputs), strict=True):
             seen[path], declared[self.roots.name(path)] = look
         return seen, self._state(action, declared)
 
@@ -313,7 +313,7 @@ class Known:
     def _declared(self, action: Action) -> dict[str, str]:
         if len(action.inputs) <= _FEW:
             return {self.roots.name(path): self.digests.of(path) for path in action.inputs}
-        looks = self.digests.look_at_all(action.inputs)
+        looks = self.digests.identities_and_digests(action.inputs)
         return {self.roots.name(path): digest for path, (_, digest) in zip(action.inputs, looks, strict=True)}
 
     def _digest_of(self, argv: tuple[str, ...]) -> str:
@@ -330,30 +330,28 @@ class Known:
         return named
 
     def _difference_of(self, result: Result) -> str:
-        """Return the change among the files that a tool was seen to read, as a phrase; empty if there is none."""
+        """Return the change among the files that a tool was seen to read, as a phrase; empty if none changed."""
         path = self._differing(result.sets)
         files = {self.roots.path(name): digest for name, digest in self._files(result.sets)}
         name = self.roots.name(path)
         return difference(name, files.get(path, ABSENT), self.inputs([name])[0]) if path else ""
 
     def _differing(self, sets: tuple[str, ...]) -> str:
-        """Return a file of these sets that changed; empty if none did. Results have most of their sets in common."""
+        """Return a file of these sets that changed; empty if none did. Results share most of their sets."""
         now = time.monotonic()
         looked, difference = self._compared.get(sets, (0.0, ""))
         if not looked or now - looked > _GLANCE_S:
             looked, difference = now, ""
             for number in sets:
-                before, difference = self._look_at(number)
+                before, difference = self._check_set(number)
                 looked = min(looked, before)
                 if difference:
                     break
             self._compared[sets] = (looked, difference)
         return difference
 
-    def _look_at(self, number: str) -> tuple[float, str]:
-        """Return the time at which an input set was last looked at, and a file of it that had changed; empty if none
-        had.
-        """
+    def _check_set(self, number: str) -> tuple[float, str]:
+        """Return the time of the last check of an input set, and a file that had changed; empty if none had."""
         now = time.monotonic()
         looked, difference = self._looked.get(number, (0.0, ""))
         if not looked or now - looked > _GLANCE_S:
@@ -379,9 +377,9 @@ class Known:
     # Input sets
 
     def inputs(self, names: Sequence[str]) -> list[str]:
-        """Return the digests of inputs as they are now.
+        """Return the current digests of inputs.
 
-        Permissions of files that we built do not count, since the store does not keep them.
+        Permissions of files that this program built do not count, since the store does not keep them.
         """
         paths = list(map(self.roots.path, names))
         digests = self.digests.inputs(paths)
@@ -391,7 +389,7 @@ class Known:
         ]
 
     def learn(self, inputs: InputSet) -> str:
-        """Remember an input set that was looked at just now; return its digest."""
+        """Record an input set that was just checked; return its digest."""
         number = bytes_digest(inputs.encode())
         self.record.sets[number] = inputs
         self._looked[number] = (time.monotonic(), "")
@@ -403,7 +401,7 @@ class Known:
         return tuple(self.record.sets[number] for number in result.sets)
 
     def read_files(self) -> set[str]:
-        """Return the files that tools were seen to read for all that is recorded."""
+        """Return all files that tools were seen to read for the recorded results."""
         numbers = {number for result in self.record.results.values() for number in result.sets}
         names = {
             name
@@ -420,17 +418,17 @@ class Known:
     # Outputs
 
     def path(self, name: str) -> str:
-        """Return the path of an output, as text: a null run asks for some thousands."""
+        """Return the path of an output as text, because a null run needs thousands."""
         return self._prefix + name
 
     def digest(self, name: str) -> str:
-        """Return the digest of an output as it is now, of a link that of its target; empty if there is none."""
+        """Return the current digest of an output; for a link, that of its target; empty if it is missing."""
         path = self.path(name)
         try:
             now = os.lstat(path)
         except (OSError, ValueError):
             return ABSENT
-        return bytes_digest(self.content(name)) if stat.S_ISLNK(now.st_mode) else self.digests.of_found(path, now)
+        return bytes_digest(self.content(name)) if stat.S_ISLNK(now.st_mode) else self.digests.of_status(path, now)
 
     def content(self, name: str) -> bytes:
         """Return the bytes of an output; for a link, its target."""
@@ -452,7 +450,7 @@ def _numbers(actions: Sequence[Action]) -> list[int]:
 
 
 def _is_as_it_was(held: Held) -> bool:
-    """Return True if all files of a held result still have their identities."""
+    """Return True if all files of a held result have the same identities as before."""
     try:
         for path, seen in held.inputs:
             if identity(os.stat(path)) != seen:

@@ -1,4 +1,4 @@
-"""Locks of directories: a file that one process at a time holds, even if other processes replace it."""
+"""Locks of directories: a lock file that one process at a time holds, even if other processes replace the file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import IO
 
 
 def open_lock(path: Path) -> IO[str]:
-    """The file to lock, for reading and writing. Other kinds of files are replaced; a directory is an ``OSError``."""
+    """Open the lock file for reading and writing. Other kinds of files are replaced. Raises ``OSError`` for a
+    directory.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     if path.is_symlink():
         path.unlink()
@@ -26,7 +28,7 @@ def open_lock(path: Path) -> IO[str]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """While the block runs, no other process has the lock."""
+    """Hold the lock while the block runs."""
     with open_lock(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

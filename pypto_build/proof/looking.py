@@ -1,4 +1,4 @@
-"""Asks the system for the metadata of thousands of files, in one call of a small library if there is one."""
+"""Reads the metadata of thousands of files, in one call of a small library if it is available."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def as_int64(number: int) -> int:
 
 
 class Paths:
-    """Paths that are looked at in one call. Links are followed, or looked at themselves."""
+    """Paths whose metadata one call reads. Links are followed or not, for all paths of the object."""
 
     def __init__(self, paths: Sequence[str], follow: bool = True) -> None:
         self.paths, self.follow = paths, follow
@@ -45,7 +45,7 @@ class Paths:
 
     @property
     def text(self) -> bytes:
-        """Return the paths, each ended by a zero byte; empty if a path has such a byte itself."""
+        """Return the paths, each terminated by a zero byte; empty if a path contains a zero byte."""
         if not self._text:
             text = b"\0".join([*map(os.fsencode, self.paths), b""])
             self._text = text if text.count(b"\0") == len(self.paths) else b""
@@ -53,7 +53,7 @@ class Paths:
 
 
 class Looker:
-    """Asks the system for files; ``library`` is asked for when there are many."""
+    """Reads the metadata of files; it uses ``library`` when there are many."""
 
     def __init__(self, library: Library = lambda: None) -> None:
         self._library = library
@@ -67,7 +67,7 @@ class Looker:
 
 
 def pack(identities: Iterator[Identity]) -> bytes:
-    """Return identities in the form in which the library returns them."""
+    """Return identities in the library's binary format."""
     return b"".join(_ENTRY.pack(*one) for one in identities)
 
 
@@ -77,7 +77,7 @@ def unpack(data: bytes) -> Iterator[Identity]:
 
 
 def differing(before: bytes, now: bytes) -> Iterator[int]:
-    """Return the numbers of the files whose identities differ."""
+    """Yield the numbers of the files whose identities differ."""
     if before != now:
         size = _ENTRY.size
         for number, begin in enumerate(range(0, len(before), size)):

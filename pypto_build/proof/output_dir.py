@@ -1,4 +1,4 @@
-"""A directory of outputs and the record by which they are proven: keeps, restores or builds the results of actions."""
+"""A directory of outputs and the record that proves them: keeps, restores or builds the results of actions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from pypto_build.trace import span
 from .action import Action, Helper, InputSet, Result, Roots, plain
 from .calls import OWN_CALLS
 from .digests import LISTING, TICK_S, bytes_digest, changed_since, written_since
-from .known import OURS, Known, State
+from .known import OURS, RecordedResults, State
 from .locks import locked
 from .looking import Identity, Looker, Paths, unpack
-from .prestart import Ahead, Start
+from .prestart import Start, WaitingAction
 from .questions import CALLS, NAMES, is_absent, subject
 from .store import Store, decoded
 from .witness import TEST_VARIABLE, VARIABLE, Account, of_python, read_account, remove_stale_bytecode
@@ -48,20 +48,20 @@ Spawn = Callable[[list[str], dict[str, str]], tuple[int, str]]
 
 
 class Forks(Protocol):
-    """A process that commands are forked from; ``directories`` are its own, and no inputs of a command."""
+    """A fork server for commands; files in its ``directories`` are not inputs of a command."""
 
     directories: set[str]
 
     def since(self, environment: Mapping[str, str]) -> int:
-        """Return the time at which the process was started, by the system's clock; 0 if there is none."""
+        """Return the time at which the fork server was started, by the system's clock; 0 if there is none."""
 
     def close(self) -> None:
-        """Let the next command be forked from another one."""
+        """End the fork server, so that the next command starts a new one."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of an action: ``kept`` (it was there), ``restored`` (from the store), ``built`` or ``failed``.
+    """The end of an action: ``kept`` (up to date), ``restored`` (from the store), ``built`` or ``failed``.
 
     ``printed`` is the output of its command, ``note`` the reason why the result was not recorded.
     """
@@ -105,8 +105,8 @@ class _Change:
     only_status: bool = False
 
 
-def _one_at_a_time(method: Callable[Concatenate[Known, P], R]) -> Callable[Concatenate[OutputDir, P], R]:
-    """Turn a method of `Known` into one of `OutputDir`, which one thread at a time runs."""
+def _one_at_a_time(method: Callable[Concatenate[RecordedResults, P], R]) -> Callable[Concatenate[OutputDir, P], R]:
+    """Turn a method of `RecordedResults` into a method of `OutputDir` that one thread at a time runs."""
 
     @wraps(method)
     def call(output_dir: OutputDir, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -123,9 +123,9 @@ _Made = tuple[Action, tuple[str, ...]]
 class OutputDir:
     """The outputs in ``directory``.
 
-    ``roots`` are the directories that names in records are relative to, ``watcher`` is the library that watches tools;
-    without one, nothing that is built can be proven. ``searched`` is the PATH of all commands here, ``looker`` asks the
-    system for many files. Methods may be called from several threads.
+    ``roots`` are the directories that names in records are relative to. ``watcher`` is the library that observes tools;
+    without one, nothing that is built can be proven. ``searched`` is the PATH of all commands, ``looker`` reads the
+    metadata of many files. Methods may be called from several threads.
     """
 
     def __init__(
@@ -141,9 +141,9 @@ class OutputDir:
         self._looker = looker or Looker()
         self._store = store
         self._watcher = watcher
-        self._known = Known(directory, Roots({**roots, "out": directory}, searched), self._looker)
+        self._known = RecordedResults(directory, Roots({**roots, "out": directory}, searched), self._looker)
         self._lock = threading.RLock()
-        self._ahead: dict[str, Ahead] = {}  # by the names of actions
+        self._waiting: dict[str, WaitingAction] = {}  # by the names of actions
         self._made: dict[str, _Made] = {}  # in this run, without a watcher; by the names of actions
         self._work = WorkDirectories(directory)
 
@@ -152,18 +152,18 @@ class OutputDir:
         return self.directory / name
 
     def word(self, name: str) -> str:
-        """Return the path of an output as a word of a command line."""
+        """Return the path of an output as text for a command line."""
         return self._known.path(name)
 
-    reason = _one_at_a_time(Known.reason)
-    printed = _one_at_a_time(Known.printed)
-    contents = _one_at_a_time(Known.contents)
-    read_files = _one_at_a_time(Known.read_files)
-    amend = _one_at_a_time(Known.amend)
-    save = _one_at_a_time(Known.save)
+    reason = _one_at_a_time(RecordedResults.reason)
+    printed = _one_at_a_time(RecordedResults.printed)
+    contents = _one_at_a_time(RecordedResults.contents)
+    read_files = _one_at_a_time(RecordedResults.read_files)
+    amend = _one_at_a_time(RecordedResults.amend)
+    save = _one_at_a_time(RecordedResults.save)
 
     def rest(self) -> None:
-        """Forget which files were looked at just now, and what was made without being watched."""
+        """Forget recent checks of files, and the outputs that were made without a watcher."""
         with self._lock:
             self._known.forget_looks()
             self._made.clear()
@@ -177,26 +177,28 @@ class OutputDir:
             result = self._known.proven(action)
         return None if result is None or self._is_withdrawn(action, result.key) else result
 
-    def all_proven(self, actions: Sequence[Action], again: bool = False) -> list[bool]:
-        """For each of many actions, return True if it is proven. ``again`` is True if they will be asked for again."""
+    def all_proven(self, actions: Sequence[Action], repeated: bool = False) -> list[bool]:
+        """For each action, return True if it is proven. ``repeated`` is True if the caller will ask for the same
+        actions again.
+        """
         with self._lock:
-            proven, results = self._known.all_proven(actions, again), self._known.record.results
+            proven, results = self._known.all_proven(actions, repeated), self._known.record.results
             return [
                 is_proven and not self._is_withdrawn(action, results[action.name].key)
                 for action, is_proven in zip(actions, proven, strict=True)
             ]
 
     def _is_withdrawn(self, action: Action, key: str) -> bool:
-        """Return True if the store says that the action failed.
+        """Return True if the store records that the action failed.
 
-        The store is asked for runs only, whose results are trees. The output of a compiler stays as good as it was.
+        Only runs, whose results are trees, are checked; a compiler's output stays valid.
         """
         return bool(action.tree) and action.shared and self._store.is_withdrawn(key)
 
     def may_differ(self, paths: Iterable[Path]) -> bool:
-        """Return True if one of these files has another identity than when it was last read.
+        """Return True if the identity of one of these files differs from the last read.
 
-        This is a guess at the result of an exact look.
+        An exact check may still find equal content.
         """
         with self._lock:
             digests = self._known.digests
@@ -205,7 +207,7 @@ class OutputDir:
             return any(digests.seen(path) != now for path, now in zip(files, looks, strict=True))
 
     def renew(self, store: Store) -> None:
-        """Read what is recorded now, in a process that was forked, and use ``store``; no file counts as looked at."""
+        """In a forked process, read the current record, switch to ``store``, and forget earlier checks of files."""
         with self._lock:
             self._store = store
             self._work.forget()
@@ -213,12 +215,12 @@ class OutputDir:
             self._made.clear()
 
     def tidy(self) -> None:
-        """Remove what killed runs left. The caller makes sure that no other run works here."""
+        """Remove files left by killed runs. The caller makes sure that no other run works here."""
         self._work.tidy()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """While the block runs, no other process works here. Results that others have recorded are read first."""
+        """Exclude other processes while the block runs. Results that they have recorded are read first."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with locked(self.directory / ".lock"):
             with self._lock:
@@ -231,18 +233,18 @@ class OutputDir:
         spawn: Spawn,
         begin: Callable[[], Sequence[Helper] | None],
         *,
-        again: bool = False,
+        repeated: bool = False,
         record: bool = True,
         looked: bool = False,
         forks: Forks | None = None,
     ) -> Outcome:
-        """Make sure that the outputs of ``action`` are what its inputs give: keep, restore or build them.
+        """Make the outputs of ``action`` match its inputs: keep, restore or build them.
 
-        ``begin`` is called before the command runs, and gives what makes it faster, if anything does. ``again``:
-        whatever is known. Without ``record`` nothing is remembered. ``looked``: it has just been asked whether this is
-        proven. What ``spawn`` runs may be forked from a process, ``forks``.
+        ``begin`` is called before the command runs, and returns helpers that make it faster. ``repeated`` runs the
+        command even if its result is proven. Without ``record`` nothing is recorded. ``looked`` says that the caller
+        has just found the action not proven. ``forks`` is the fork server that ``spawn`` may use.
         """
-        if not again:
+        if not repeated:
             with span(f"look at {action.name}"):
                 if (not looked and self.proven(action)) or self._was_made(action):
                     return Outcome("kept")
@@ -265,7 +267,7 @@ class OutputDir:
         return replace(outcome, note=f"{unstable} kept changing meanwhile; run it again")
 
     def _was_made(self, action: Action) -> bool:
-        """Return whether this run has made the outputs without a watcher, and inputs and outputs are unchanged."""
+        """Return whether this run made the outputs without a watcher, and inputs and outputs are unchanged since."""
         made = self._made.get(action.name)
         if made is None or made[0] != action:
             return False
@@ -274,35 +276,37 @@ class OutputDir:
 
     def _made_of(self, action: Action) -> _Made:
         paths = [*action.inputs, *map(self._known.path, action.outputs)]
-        return action, tuple(digest for _, digest in self._known.digests.look_at_all(paths))
+        return action, tuple(digest for _, digest in self._known.digests.identities_and_digests(paths))
 
     def file_digests(self, paths: Sequence[str]) -> list[str]:
-        """Return the digest of each file, with its permissions if these are unusual; empty for anything but a file."""
+        """Return the digest of each file, with its permissions if these are unusual; empty for a path that is not a
+        file.
+        """
         with self._lock:
             return self._known.digests.inputs(paths)
 
-    def start_ahead(self, action: Action, start: Start) -> None:
-        """Start the process of an action that will most likely be performed, unless it waits for its turn already."""
-        before = self._ahead.get(action.name)
+    def prestart(self, action: Action, start: Start) -> None:
+        """Start a waiting process for an action that will most likely run, unless one waits already."""
+        before = self._waiting.get(action.name)
         if before is not None and before.action == action:
             return
-        self._cancel_ahead(action.name)
+        self._cancel_waiting(action.name)
         started, work = time.time_ns(), self._work.take()
         process = start(action.command(), self._environment(action, work))
-        self._ahead[action.name] = Ahead(action, work, started, process)
+        self._waiting[action.name] = WaitingAction(action, work, started, process)
 
     def watched_environment(self, action: Action) -> dict[str, str]:
-        """Return the environment of a command that is watched, but for its directory and its log."""
+        """Return the environment of a watched command, without its directory and its log."""
         return self._environment(action, self.directory)
 
     def close(self) -> None:
-        """End the processes that were not needed, and remove the working directories of commands."""
-        for name in list(self._ahead):
-            self._cancel_ahead(name)
+        """End the unused processes, and remove the working directories of commands."""
+        for name in list(self._waiting):
+            self._cancel_waiting(name)
         self._work.remove()
 
-    def _cancel_ahead(self, name: str) -> None:
-        unused = self._ahead.pop(name, None)
+    def _cancel_waiting(self, name: str) -> None:
+        unused = self._waiting.pop(name, None)
         if unused is not None:
             unused.process.cancel()
             shutil.rmtree(unused.work, ignore_errors=True)
@@ -310,7 +314,9 @@ class OutputDir:
     # From the store
 
     def _restore(self, action: Action) -> str | None:
-        """Take the outputs from the store; what the command said, None if the store does not have them."""
+        """Restore the outputs from the store; return the output of the command, or None if the store lacks the
+        result.
+        """
         if not action.shared or not (action.outputs or action.tree):
             return None
         with self._lock:
@@ -333,9 +339,10 @@ class OutputDir:
     # The store may be far away: nothing is asked of it while the lock is held.
 
     def _sets_of(self, result: Result) -> dict[str, InputSet] | None:
-        """Return the input sets of a result from the store; None where one cannot be had.
+        """Return the input sets of a result from the store; None if one is missing.
 
-        They are given to the record whenever the lock is taken: what no result of it names is dropped as it is saved.
+        They are added to the record each time the lock is taken, because saving drops sets that no recorded result
+        names.
         """
         with self._lock:
             sets = {number: inputs for number in result.sets if (inputs := self._known.record.sets.get(number))}
@@ -346,7 +353,7 @@ class OutputDir:
         return sets if len(sets) == len(set(result.sets)) else None
 
     def _fetch(self, action: Action, result: Result, sets: dict[str, InputSet]) -> bool:
-        """Put a result's outputs in their places and note it, all or nothing."""
+        """Restore the outputs of a result and record it; on failure, change nothing."""
         if not all(map(_is_inside, result.outputs)):
             return False
         with self._lock:
@@ -383,10 +390,10 @@ class OutputDir:
         links: dict[str, str],
         last: bool,
     ) -> tuple[Outcome, str]:
-        """Do the action once; return the outcome, and an input that changed meanwhile."""
-        ahead = self._ahead_for(action, helpers)
+        """Run the action once; return the outcome, and an input that changed during the run."""
+        ahead = self._waiting_for(action, helpers)
         with self._lock:
-            seen, state = self._known.look(action)
+            seen, state = self._known.read_inputs(action)
             self._clear(action)
             if not (action.outputs or action.tree):
                 # Its output is not checked afterwards, so the earlier result must not survive a killed run.
@@ -409,12 +416,12 @@ class OutputDir:
         finally:
             self._work.leave(work)
 
-    def _ahead_for(self, action: Action, helpers: Sequence[Helper]) -> Ahead | None:
-        """Return the process that waits for just this action; None if there is none."""
-        ahead = self._ahead.get(action.name)
+    def _waiting_for(self, action: Action, helpers: Sequence[Helper]) -> WaitingAction | None:
+        """Return the waiting process for exactly this action; None if there is none."""
+        ahead = self._waiting.get(action.name)
         if ahead is None or ahead.action != action or helpers:
             return None
-        return self._ahead.pop(action.name)
+        return self._waiting.pop(action.name)
 
     def _clear(self, action: Action) -> None:
         for name in action.outputs:
@@ -431,8 +438,8 @@ class OutputDir:
         return environment
 
     def _private(self, action: Action, helpers: Sequence[Helper]) -> Iterator[str]:
-        """Yield the paths whose files are not inputs: directories of helpers and outputs, and those that the action
-        names.
+        """Yield the paths whose files are not inputs: directories of helpers and outputs, and the action's private
+        paths.
         """
         yield from (os.path.dirname(helper.path) for helper in helpers)
         yield from action.private
@@ -442,8 +449,8 @@ class OutputDir:
             yield str(self.directory / action.tree)
 
     def _judge(self, attempt: _Attempt, status: int, printed: str) -> tuple[Outcome, str]:
-        """Return the outcome of an attempt, and an input that changed meanwhile. Record the result only if all is
-        certain.
+        """Return the outcome of an attempt, and an input that changed during it. Record the result only if all its
+        inputs are certain.
         """
         action = attempt.action
         reads_main = not action.main or action.main in attempt.account.files
@@ -477,13 +484,13 @@ class OutputDir:
         return Outcome("built", status, printed), ""
 
     def _needed(self, action: Action) -> Iterator[str]:
-        """Yield the files that an action has to leave."""
+        """Yield the files that an action must write."""
         yield from (f"{name}.tmp" for name in action.outputs)
         if action.leaves:
             yield action.leaves
 
     def _untold(self, attempt: _Attempt, reads_main: bool) -> str:
-        """Return why the tool's inputs are not fully known; empty if it was watched all along."""
+        """Return why the tool's inputs are not fully known; empty if they are."""
         action, account = attempt.action, attempt.account
         if self._watcher is None:
             return "" if action.assumed else _UNWATCHED
@@ -500,7 +507,9 @@ class OutputDir:
         return ""
 
     def _is_own(self, action: Action, path: str) -> bool:
-        """Return True if a file is an output of an action. Our own tools own anything below the place."""
+        """Return True if a file is an output of an action. Tools of this package own every file below the output
+        directory.
+        """
         if not path.startswith(os.path.join(self.directory, "")):
             return False
         name = os.path.relpath(path, self.directory)
@@ -533,10 +542,10 @@ class OutputDir:
         return now is None or not changed_since(now, attempt.since)
 
     def _changes(self, attempt: _Attempt) -> Iterator[_Change]:
-        """Yield the inputs that changed during the action."""
+        """Yield the inputs that changed during an attempt."""
         account, digests = attempt.account, self._known.digests
         for (path, seen), (now, digest) in zip(
-            attempt.seen.items(), digests.look_at_all(list(attempt.seen)), strict=True
+            attempt.seen.items(), digests.identities_and_digests(list(attempt.seen)), strict=True
         ):
             recorded = account.read.get(path)
             if (now, digest) != (seen, attempt.state.declared[self._known.roots.name(path)]):
@@ -564,7 +573,7 @@ class OutputDir:
         yield from (_Change(path) for path in account.absent - attempt.seen.keys() if not is_absent(path))
 
     def _take(self, action: Action) -> dict[str, str]:
-        """Rename finished outputs to their names; return their digests by name."""
+        """Rename finished outputs to their final names; return their digests by name."""
         if action.tree:
             return {name: self._known.digest(name) for name in self._known.files_below(action.tree)}
         digests = {}
@@ -587,7 +596,7 @@ class OutputDir:
         return Result(state.key, state.declared, state.settings, state.words, numbers, outputs, plain(printed), good)
 
     def _names_seen(self, attempt: _Attempt) -> set[str]:
-        """Return the names of all that a tool was seen to read, to miss and to ask, but for its declared inputs."""
+        """Return the names of all files that a tool was seen to read, miss or query, without its declared inputs."""
         account, roots = attempt.account, self._known.roots
         files, questions = account.files - attempt.seen.keys(), self._questions(attempt)
         searches = roots.searches(account.executed)
@@ -601,10 +610,10 @@ class OutputDir:
         return names | roots.names_looked_for(there, account.absent, there | account.absent)
 
     def _questions(self, attempt: _Attempt) -> set[str]:
-        """Return a tool's questions, without those that have the same answer everywhere.
+        """Return a tool's questions, without those that have the same answer in every workspace.
 
-        These are whether a directory above outputs and named directories is one, and all questions about files that we
-        build.
+        These are whether a directory above outputs and named directories is one, and all questions about files that
+        this program builds.
         """
         roots, digests = self._known.roots, self._known.digests
         answers = {question: answers or digests.of(question) for question, answers in attempt.account.answers.items()}
@@ -616,7 +625,9 @@ class OutputDir:
         }
 
     def _note_success(self, attempt: _Attempt, result: Result) -> None:
-        """Record a result here, and in the store if it goes there. A result that names directories is marked so."""
+        """Record a result here, and in the store if the action is shared. A result that names directories is marked
+        as such.
+        """
         paths = [self.directory / name for name in result.outputs]
         size = sum(path.lstat().st_size for path in paths)
         most = self._store.largest if attempt.action.shared else _MOST_SEARCHED
@@ -647,12 +658,12 @@ class OutputDir:
 
 
 def _only_status(path: str, before: Identity | None, now: Identity | None) -> bool:
-    """Return True if of a file's identities at most the times of status change differ."""
+    """Return True if a file's two identities differ at most in the time of status change."""
     return bool(before and now and before[:-1] == now[:-1]) and not path.endswith(LISTING)
 
 
 def _by_directory(files: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Divide inputs by the directories that they lie in, most of which tests have in common as they are."""
+    """Yield inputs grouped by directory, because tests share most directories unchanged."""
     parts: dict[str, dict[str, str]] = {}
     for name, digest in files.items():
         parts.setdefault(os.path.dirname(name.rstrip(LISTING)), {})[name] = digest

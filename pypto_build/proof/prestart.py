@@ -1,4 +1,4 @@
-"""Processes of commands that are started before their turn, so that their start costs no time."""
+"""Processes that are started before their commands are needed, so that their start costs no time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Waiting(Protocol):
     since: int
 
     def go(self) -> tuple[int, str] | None:
-        """Let it work; return its exit status and its kept output, or None if it is gone."""
+        """Let the process work; return its exit status and its kept output, or None if it has died."""
 
     def cancel(self) -> None:
         """End the process, because its command is not needed."""
@@ -30,8 +30,10 @@ Start = Callable[[list[str], dict[str, str]], Waiting]
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """A process that waits to do ``action``, started at ``started`` by the system's clock, and its own directory."""
+class WaitingAction:
+    """A process that waits to do ``action``; it was ``started`` at that time by the system's clock, in its own
+    directory.
+    """
 
     action: Action
     work: Path

@@ -1,7 +1,7 @@
-"""Questions of a tool about a file besides its content: a path with the question behind it, and the answer now.
+"""Queries of a tool about a file besides its content: the path and the query, and the current answer.
 
-Answers hold what is the same for all users of a store: type, size, and what the owner may do. Times, owners, and the
-permissions of others, which follow from the umask, are not in them.
+Answers contain only what is equal for all users of a store: type, size, and the owner's permissions. They leave out
+times, owners, and the permissions of others, which follow from the umask.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _OF_USER, _NONE = "user.", "none"
 
 
 def is_question(path: str) -> bool:
-    """Return whether a path, or a name, is a question: no other has two slashes in a row."""
+    """Return whether a path or name is a question, marked by two consecutive slashes."""
     return _MARK in path
 
 
 def is_absent(path: str) -> bool:
-    """Return whether there is nothing at ``path``, and nothing else is wrong with it."""
+    """Return whether ``path`` does not exist; False for any other error."""
     try:
         os.stat(path)
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def subject(question: str) -> str:
 
 
 def phrase(question: str) -> str:
-    """Return what a question asks for, for people."""
+    """Return the subject of a question as words for users."""
     path, _, kind = question.rpartition(_MARK)
     return _PHRASES.get(kind.removesuffix(NO_SIZE), "access to {}").format(path)
 
@@ -67,22 +67,22 @@ def status(mode: int, size: int) -> str:
 
 
 def without_size(answer_: str) -> str:
-    """Return the answer to a question without the size of a file."""
+    """Return a status answer without the file's size."""
     return answer_.rpartition(" ")[0] if answer_.startswith("file ") else answer_
 
 
 def access(error: int) -> str:
-    """Return the answer to a question for access."""
+    """Return the answer to an access query that ended with this error number."""
     return "no" if error else "yes"
 
 
 def failure(error: int) -> str:
-    """Return the answer where the system gives none."""
+    """Return the answer to a query that the system refused with this error number."""
     return f"error {error}"
 
 
 def answer(question: str, name: Callable[[str], str] = str, real: dict[str, str] | None = None) -> str:
-    """Return the answer now, with paths called by ``name``. Directories that were resolved just now are in ``real``."""
+    """Return the current answer, with directories replaced by ``name``. ``real`` caches resolved directories."""
     if question.endswith(NO_SIZE):
         return without_size(answer(question.removesuffix(NO_SIZE), name, real))
     path, _, kind = question.rpartition(_MARK)
@@ -111,7 +111,7 @@ def _names(path: str) -> str:
 
 
 def _attributes(path: str) -> str:
-    """Return the extended attributes of a file that its owner may set."""
+    """Return the extended attributes of a file that the owner may set."""
     try:
         names = [name for name in sorted(os.listxattr(path)) if name.startswith(_OF_USER)]
     except OSError as error:

@@ -1,9 +1,8 @@
-"""The record of a place on disk: a file that is written whole, and a second one to which later results are added.
+"""The record of an output directory on disk: a file that is written whole, and a second one for later additions.
 
-``.results`` is the whole record, ``.results.more`` grows by a piece each time. A piece has a digest over itself and all
-before it. So a run that adds one result to thousands writes one. Only additions are written so; a run that takes a
-result back writes the record whole. If later pieces are damaged or lost, the rest was true once, and no piece has taken
-it back.
+``.results`` is the whole record; each run appends a piece to ``.results.more``. A piece has a digest over itself and
+all pieces before it. So a run that adds one result to thousands writes one. A run that withdraws a result writes the
+record whole. If later pieces are damaged or lost, the rest is still true, because no piece withdraws results.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ _GROWS_BYTES = 2 << 20
 
 
 class Record(msgspec.Struct, array_like=True):
-    """The memory of a place from run to run: digests by path, input sets by their digest, results by name; and what
-    was on the devices whose files have digests."""
+    """State that an output directory keeps between runs: digests by path, input sets by their digest, results by
+    name, and the file systems of the devices.
+    """
 
     digests: dict[str, tuple[Identity, str]] = {}
     sets: dict[str, InputSet] = {}
@@ -41,13 +41,13 @@ class Record(msgspec.Struct, array_like=True):
     schema: int = SCHEMA
 
     def add(self, more: Record) -> None:
-        """Take over the content of a later piece."""
+        """Merge the content of a later piece."""
         self.remember(more.digests, more.devices)
         self.sets.update(more.sets)
         self.results.update(more.results)
 
     def remember(self, digests: Mapping[str, tuple[Identity, str]], devices: Mapping[int, str]) -> None:
-        """Add digests; those of files that were on a device before something else was are dropped."""
+        """Add digests; drop digests of files on a device whose file system has changed."""
         gone = {device for device, epoch in devices.items() if self.devices.get(device, epoch) != epoch}
         if gone:
             self.digests = {path: seen for path, seen in self.digests.items() if seen[0][0] not in gone}
@@ -56,7 +56,7 @@ class Record(msgspec.Struct, array_like=True):
 
 
 class RecordFile:
-    """The record of the place ``directory``, as far as this process has read or written it."""
+    """The record file of ``directory``, up to the point that this process has read or written."""
 
     def __init__(self, directory: Path) -> None:
         self._path, self._more = directory / RECORD, directory / MORE
@@ -65,7 +65,7 @@ class RecordFile:
         self._end = 0  # of the pieces
 
     def read(self) -> Record:
-        """Return the record; an empty one if it is missing or damaged, which costs a look at the store."""
+        """Return the record; an empty one if it is missing or damaged. Its results are then restored from the store."""
         self._seal, self._end = b"", 0
         data = read_file(self._path)
         record = _decode(unsealed(data))
@@ -77,7 +77,7 @@ class RecordFile:
         return record
 
     def news(self) -> list[Record] | None:
-        """Return the records that others have added since this process has read or written; None if the record was
+        """Return the records that other processes have added since the last read or write; None if the record was
         replaced.
         """
         if not self._seal or read_file(self._path, SEAL_BYTES) != self._seal:
@@ -87,7 +87,9 @@ class RecordFile:
         return list(self._added())
 
     def add(self, more: Record) -> bool:
-        """Add to the record; return False if that is impossible, as it is when another process has written."""
+        """Append to the record; return False if that is impossible, for instance because another process has
+        written.
+        """
         if not self._seal:
             return False
         payload = msgspec.msgpack.encode(more)
@@ -116,7 +118,7 @@ class RecordFile:
         self._end = 0
 
     def _added(self) -> Iterator[Record]:
-        """Yield the pieces behind those that this process knows, up to the first that is damaged."""
+        """Yield the pieces after those already read, up to the first damaged one."""
         data = read_file(self._more, offset=self._end) or b""
         if not self._end:
             if data[:SEAL_BYTES] != self._seal:
@@ -141,7 +143,7 @@ def _decode(payload: bytes | None) -> Record | None:
 
 
 def _append(path: Path, piece: bytes, end: int) -> bool:
-    """Add to a file of the expected size; return True if that was done."""
+    """Append to a file if it has the expected size; return True on success."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,7 +1,7 @@
-"""Stores of other machines: a directory that several see, a server that speaks HTTP, redis.
+"""Remote stores: a directory on a network file system, an HTTP server, or redis.
 
-Names are those of Bazel's caches, ``ac/KEY`` and ``cas/DIGEST``, so that a server for these serves us as well. None of
-them is trusted: what comes back is verified by those who asked for it, and has a size and a time that it keeps within.
+Names are those of Bazel's caches, ``ac/KEY`` and ``cas/DIGEST``, so that their servers work here too. No remote store
+is trusted: the caller verifies each answer, whose size and time are limited.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ STEP_S = 10.0
 
 
 class TooMuch(OSError):
-    """The answer is larger than it may be."""
+    """The answer is larger than allowed."""
 
 
 class TooSlow(OSError):
-    """The answer is not there in time."""
+    """The answer did not arrive in time."""
 
 
 class Bounds(threading.local):
-    """The time and bytes that the thread's current exchange may still take."""
+    """The remaining time and bytes for the current exchange of this thread."""
 
     left = 0
     deadline = 0.0
 
     def renew(self, size: int, seconds: float) -> None:
-        """Begin an exchange: ``size`` bytes may come within ``seconds``."""
+        """Start an exchange that may receive ``size`` bytes within ``seconds``."""
         self.left, self.deadline = size, time.monotonic() + seconds
 
     def step(self) -> float:
-        """Return the seconds that the next step may take. Raises `TooSlow` where there are none."""
+        """Return the seconds left for the next step. Raises `TooSlow` if none are left."""
         remaining = self.deadline - time.monotonic()
         if remaining <= 0:
             raise TooSlow("the store is too slow")
         return min(STEP_S, remaining)
 
     def count(self, size: int) -> None:
-        """Note that ``size`` bytes came. Raises `TooMuch`."""
+        """Count ``size`` received bytes. Raises `TooMuch`."""
         self.left -= size
         if self.left < 0:
             raise TooMuch("sends more bytes than expected")
 
 
 class BoundedSocket:
-    """A connected socket that keeps within ``bounds``, as far as clients of HTTP and redis use one."""
+    """A connected socket that enforces ``bounds``, with the methods that clients of HTTP and redis use."""
 
     _PIECE = 1 << 16
 
@@ -86,7 +86,7 @@ class BoundedSocket:
         return count
 
     def _limit(self) -> None:
-        """Limit the next step, to no wait at all if no time is left."""
+        """Set the timeout of the next step to the time left."""
         if self._socket.gettimeout() != 0:
             self._socket.settimeout(self._bounds.step())
 
@@ -107,7 +107,7 @@ class BoundedSocket:
             self._socket.close()
 
     def reader_closed(self) -> None:
-        """A file made by `makefile` is closed."""
+        """Record that a file made by `makefile` was closed."""
         self._readers -= 1
         if self._closed:
             self.close()
@@ -144,28 +144,30 @@ _STORED = range(200, 300)
 
 
 class RemoteError(Exception):
-    """A remote store that does not answer as one; ``str()`` is a phrase."""
+    """A remote store is unreachable or gives an invalid answer; ``str()`` is a phrase."""
 
 
 class RemoteDamage(RemoteError):
-    """A file there that can be nothing of ours: too large, or no regular file."""
+    """A remote file that cannot be valid: too large, or not a regular file."""
 
 
 class RemoteRefusal(RemoteError):
-    """A write was refused, because this user may only read."""
+    """The store refused a write, because this user has only read access."""
 
 
 class Remote(Protocol):
-    """Files by name. Every method raises RemoteError where the store cannot be reached."""
+    """A remote store of files by name. Every method raises RemoteError if the store cannot be reached."""
 
     def get(self, name: str, largest: int, seconds: float = EXCHANGE_S) -> bytes | None:
-        """Return the file, at most ``largest`` bytes; None if it is missing. Raises RemoteDamage for a foreign file."""
+        """Return the file, at most ``largest`` bytes; None if it is missing. Raises RemoteDamage for an invalid
+        file.
+        """
 
     def has(self, name: str) -> bool:
         """Return True if the file is in the store."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Write the file; RemoteRefusal where that is not allowed."""
+        """Write the file. Raises RemoteRefusal if writing is not allowed."""
 
 
 def open_remote(url: str) -> Remote:
@@ -193,7 +195,7 @@ def open_remote(url: str) -> Remote:
 
 
 class DirectoryStore:
-    """A directory, most likely of a network file system. A file appears by one rename."""
+    """A store in a directory, usually on a network file system. A file appears by one rename."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory.absolute()
@@ -227,12 +229,12 @@ class DirectoryStore:
             raise RemoteError(error.strerror or str(error)) from None
 
     def entries(self) -> Iterator[Entry]:
-        """Return all files of the store; RemoteError where the directory is not there."""
+        """Yield all files of the store. Raises RemoteError if the directory is missing."""
         self._if_reached()
         return entries(self._directory, ("ac", "cas"))
 
     def _if_reached(self) -> None:
-        """Raise an error for a directory that is not mounted; never create it."""
+        """Raise an error if the directory is not mounted; never create it."""
         if not self._directory.is_dir():
             raise RemoteError("there is no such directory; create it, or mount its file system")
 
@@ -242,7 +244,9 @@ class DirectoryStore:
 
 
 class HttpStore:
-    """A server with GET, HEAD and PUT, like nginx with its WebDAV module or bazel-remote; a connection a thread."""
+    """A server with GET, HEAD and PUT, like nginx with its WebDAV module or bazel-remote; each thread has one
+    connection.
+    """
 
     def __init__(self, url: SplitResult) -> None:
         self._url = url
@@ -289,7 +293,9 @@ class HttpStore:
     def _exchange(
         self, connection: http.client.HTTPConnection, method: str, name: str, data: bytes | None, largest: int
     ) -> tuple[int, bytes]:
-        """One question and its answer. A connection whose answer was not read to its end is closed."""
+        """Send a request and return the status and body of its answer. A connection is closed if its answer was not
+        read to the end.
+        """
         try:
             connection.request(method, f"{self._path}/{name}", data, self._headers)
             answer = connection.getresponse()
@@ -307,7 +313,7 @@ class HttpStore:
         return answer.status, body
 
     def _connected(self) -> http.client.HTTPConnection:
-        """Return a connection whose socket keeps within the bounds, and that makes no other by itself."""
+        """Return a connection whose socket enforces the bounds, and that never reconnects by itself."""
         host, port = self._url.hostname or "", self._url.port
         if self._url.scheme == "https":
             context = ssl.create_default_context()
@@ -327,7 +333,7 @@ _SURPRISES = (OSError, ValueError, TypeError, AttributeError, LookupError, Arith
 
 
 class RedisStore:
-    """A redis server. What it drops when it is full is for its own settings to say."""
+    """A redis server; its own settings decide about eviction."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -376,7 +382,7 @@ class RedisStore:
 
 
 def _read(file: BinaryIO, largest: int, deadline: float) -> bytes:
-    """Return what a file holds: it may be of a file system that answers slowly, and may grow."""
+    """Return the content of a file within the deadline, because its file system may be slow and the file may grow."""
     data = bytearray()
     while piece := file.read(_PIECE):
         data += piece

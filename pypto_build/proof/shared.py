@@ -1,7 +1,7 @@
-"""The user's store in front of a remote one that others use as well.
+"""The user's local store in front of a shared remote store.
 
-Results that are not here are asked for there, and kept. New ones are noted in ``outbox/``, and a process of its own
-sends them. So no command waits for it, and nothing is lost while the network is away.
+Results missing in the local store are fetched from the remote store and kept. New results are listed in ``outbox/``,
+and a separate process sends them. So no command waits for it, and nothing is lost while the network is down.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Upload(Enum):
 
 @dataclass
 class Traffic:
-    """Counts of a run's requests to the remote store: results and files that were there or not, and damaged ones."""
+    """Counts of a run's requests to the remote store: hits, misses and damaged files."""
 
     hits: int = 0
     misses: int = 0
@@ -59,7 +59,7 @@ class Traffic:
 
     @property
     def line(self) -> str:
-        """Return a line for people; empty if the remote store was of no use and there is no fault."""
+        """Return a summary line for users; empty if the remote store was not used and had no fault."""
         if self.away:
             return f"cannot be used: {self.away}; going on without it"
         if not self.hits and not self.damaged:
@@ -69,9 +69,10 @@ class Traffic:
 
 
 class SharedStore(Store):
-    """A store in ``directory`` of ``size`` bytes, and what was ``shipped``, in front of the one at ``url``.
+    """A store in ``directory`` of ``size`` bytes, with the results ``shipped`` with the installation, in front of the
+    remote store at ``url``.
 
-    ``start_sending`` starts a process that sends what waits, and does not wait for it.
+    ``start_sending`` starts a process that sends the waiting results, and returns at once.
     """
 
     def __init__(
@@ -95,8 +96,8 @@ class SharedStore(Store):
         self._news = 0
 
     def find(self, key: str) -> Iterator[bytes]:
-        """Yield the results of an action: those from here first, then those from the remote store."""
-        here = self.known(key)
+        """Yield the results of an action: local results first, then those from the remote store."""
+        here = self.local_results(key)
         yield from here
         data = self._get(f"ac/{key}", _LARGEST_ENTRY)
         there = decode_entry(key, data)
@@ -110,7 +111,7 @@ class SharedStore(Store):
         yield from new
 
     def read(self, digest: str) -> bytes | None:
-        """Return the content with this digest, from here or there."""
+        """Return the content with this digest, from the local or the remote store."""
         data = super().read(digest)
         if data is not None:
             return data
@@ -126,7 +127,7 @@ class SharedStore(Store):
         return data
 
     def publish(self, key: str, result: bytes, contents: Iterable[bytes]) -> None:
-        """Keep a result, and note that it has to be sent."""
+        """Keep a result, and queue it for sending."""
         contents = list(contents)
         super().publish(key, result, contents)
         if self._size and self._upload is not Upload.NO:
@@ -136,7 +137,7 @@ class SharedStore(Store):
                 self._news += 1
 
     def close(self) -> None:
-        """Note what was written, and have it sent."""
+        """Record the written files, and start sending the queue."""
         super().close()
         news, self._news = self._news, 0
         if not news or self._is_away():
@@ -159,7 +160,7 @@ class SharedStore(Store):
         return self._remote
 
     def _get(self, name: str, largest: int) -> bytes | None:
-        """Return a file of the remote store; None if it has none that is of use."""
+        """Return a file of the remote store; None if it is missing or unusable."""
         if not self._size or self._is_away():
             return None
         started = time.monotonic()
@@ -208,14 +209,14 @@ class SharedStore(Store):
 
 
 def without_password(url: str) -> str:
-    """Return an address as it may be shown, also one that is mistyped."""
+    """Return an address without its password, even if the address is malformed."""
     scheme = re.match(r"[\w+.-]+:/*", url)
     _, at, host = url.rpartition("@")
     return f"{scheme[0]}…@{host}" if scheme and at else url
 
 
 def send(store: Store, remote: Remote) -> int:
-    """Send all waiting results, one process at a time and for ten minutes at most; return how many were sent.
+    """Send all waiting results, one process at a time and for ten minutes at most; return the number sent.
 
     A user who may only read sends nothing, and the waiting results are dropped.
 
@@ -249,8 +250,8 @@ def _waiting(outbox: Path) -> list[Path]:
 
 
 def _send_one(store: Store, remote: Remote, path: Path) -> bool:
-    """Send a result after its contents, so that a result is never there without them."""
-    key, results = path.name, store.known(path.name)
+    """Send a result after its contents, so that the remote store never has a result without contents."""
+    key, results = path.name, store.local_results(path.name)
     digests = decoded(read_file(path), list[str])
     if digests is None or not results:
         return False

@@ -1,9 +1,9 @@
-"""Store of results by content, for all workspaces of a user. Its interface is three methods, which a remote store fits.
+"""Store of results by content, for all workspaces of a user.
 
-``actions/`` holds the results of an action by its key; ``content/`` holds files by their SHA-256. ``withdrawn/`` has an
-empty file for each action that failed last, so that other workspaces no longer show that it passed. All that is read is
-verified, so a damaged store costs time only. All that is written appears by one rename. Files that were not used for
-longest are removed when the store grows beyond its size.
+Its interface has three methods, which a remote store can implement. ``actions/`` holds the results of an action by its
+key; ``content/`` holds files by their SHA-256. ``withdrawn/`` has an empty file for each action whose last run failed,
+so that other workspaces no longer report a pass. Everything read is verified, so a damaged store costs time only.
+Everything written appears by one rename. The least recently used files are removed when the store exceeds its size.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ Document = TypeVar("Document")
 
 
 class Store:
-    """The store in ``directory``, which may hold ``size`` bytes; 0 is a store that keeps nothing.
+    """The store in ``directory``, which may hold ``size`` bytes; a store of size 0 keeps nothing.
 
-    ``shipped`` is one that came with the installation, from which is only read.
+    ``shipped`` is a read-only store that came with the installation.
     """
 
     def __init__(self, directory: Path, size: int = DEFAULT_SIZE, shipped: Path | None = None) -> None:
@@ -53,15 +53,15 @@ class Store:
 
     @property
     def largest(self) -> int:
-        """The size in bytes up to which a result is kept."""
+        """Return the largest size in bytes of a result that is kept."""
         return self._size // _LARGEST_PART
 
     def find(self, key: str) -> Iterable[bytes]:
         """Return the results of an action, the newest first."""
-        return self.known(key)
+        return self.local_results(key)
 
-    def known(self, key: str) -> list[bytes]:
-        """Return the results of an action: those in this directory, the newest first, then those of the
+    def local_results(self, key: str) -> list[bytes]:
+        """Return the results of an action: those in this directory, the newest first, then those shipped with the
         installation.
         """
         if not self._size:
@@ -90,7 +90,7 @@ class Store:
         return data if data is not None and bytes_digest(data) == digest else None
 
     def publish(self, key: str, result: bytes, contents: Iterable[bytes]) -> None:
-        """Keep a result, and the contents that it names; do nothing without room, or without the right to write."""
+        """Keep a result, and the contents that it names; do nothing if the store is full or read-only."""
         if not self._size:
             return
         with suppress(OSError):
@@ -98,21 +98,21 @@ class Store:
                 path = self._path("content", bytes_digest(data))
                 if len(data) <= self.largest and not path.exists():
                     self._write(path, data)
-            self._write(self._path("actions", key), encode_entry(key, [result, *self.known(key)]))
+            self._write(self._path("actions", key), encode_entry(key, [result, *self.local_results(key)]))
             self._path("withdrawn", key).unlink()
 
     def withdraw(self, key: str) -> None:
-        """Note that an action failed: what workspaces have recorded of it counts no more until it succeeds."""
+        """Record that an action failed: results recorded in workspaces are invalid until the action succeeds."""
         if self._size:
             with suppress(OSError):
                 self._write(self._path("withdrawn", key), b"")
 
     def is_withdrawn(self, key: str) -> bool:
-        """Return whether an action failed when it was last done in any workspace."""
+        """Return whether the last run of an action, in any workspace, failed."""
         return os.path.exists(self._path("withdrawn", key))
 
     def close(self) -> None:
-        """Note what was written, and evict what is too much."""
+        """Record the written files, and evict files beyond the size limit."""
         written, self._written = self._written, 0
         if not written:
             return
@@ -126,7 +126,7 @@ class Store:
             write_bytes(usage, str(total).encode())
 
     def report(self) -> str:
-        """Return a line for people at the end of a run; empty for a store that works."""
+        """Return a line for users at the end of a run; empty for a store without faults."""
         return ""
 
     def entries(self) -> Iterator[Entry]:
@@ -134,7 +134,7 @@ class Store:
         return entries(self.directory, ("actions", "content", "withdrawn"))
 
     def shrink(self, size: int) -> int:
-        """Evict what is too much; returns what is left, in bytes."""
+        """Evict files until at most ``size`` bytes are left; return the bytes left."""
         remove(excess(self.entries(), size))
         return sum(entry.size for entry in self.entries())
 
@@ -147,7 +147,7 @@ class Store:
 
 
 def encode_entry(key: str, results: Iterable[bytes]) -> bytes:
-    """Return the sealed file of an action: its key and its results, the newest first."""
+    """Return the sealed file of an action, which contains its key and its results, the newest first."""
     kept = list(dict.fromkeys(results))[:_KEPT_RESULTS]
     return sealed(msgspec.msgpack.encode((key, kept)))
 
@@ -163,7 +163,7 @@ def _path_in(directory: Path, kind: str, name: str) -> Path:
 
 
 def read_file(path: Path, size: int = -1, offset: int = 0) -> bytes | None:
-    """Return the content of a regular file; None if there is none, or it is larger than any of ours."""
+    """Return the content of a regular file; None if the file is missing or too large."""
     try:
         with open_file(path) as file:
             if os.fstat(file.fileno()).st_size > _LARGEST_FILE:
@@ -175,7 +175,7 @@ def read_file(path: Path, size: int = -1, offset: int = 0) -> bytes | None:
 
 
 def decoded(data: bytes | None, kind: type[Document]) -> Document | None:
-    """Decode a document; None if there is no data, or it is damaged."""
+    """Decode a document; None if ``data`` is missing or damaged."""
     try:
         return None if data is None else msgspec.msgpack.decode(data, type=kind)
     except (ValueError, RecursionError):
@@ -192,7 +192,7 @@ def sealed(data: bytes) -> bytes:
 
 
 def unsealed(data: bytes | None) -> bytes | None:
-    """Return data without its seal; None if it is damaged."""
+    """Return data without its seal (a checksum); None if it is damaged."""
     if data is None or hashlib.sha256(data[SEAL_BYTES:]).digest() != data[:SEAL_BYTES]:
         return None
     return data[SEAL_BYTES:]

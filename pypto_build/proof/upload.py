@@ -1,4 +1,6 @@
-"""``python -m pypto_build.proof.upload STORE``: sends what waits there to the store that PYPTO_BUILD_REMOTE names."""
+"""``python -m pypto_build.proof.upload STORE``: sends the queued results of STORE to the remote store in
+PYPTO_BUILD_REMOTE.
+"""
 
 import sys
 from pathlib import Path

@@ -18,6 +18,7 @@
 //   Q mode error  what access told     K link that was read
 //   G path that was resolved           U program, and why it cannot be watched
 //   Y path whose extended attributes were asked for
+//   C device or pipe that it is about to open: it may wait there, or read without end
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -255,6 +256,16 @@ void tell_refusal(int directory, const char *path, int flags, int error) {
 /// Return whether a file is opened only if it was not there.
 bool is_exclusive(int flags) {
     return (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
+}
+
+/// Tells of a device or pipe before it is opened: opening may already wait.
+void tell_special(int directory, const char *path) {
+    constexpr dev_t kNull = 0x103;
+    const KeepErrno keep;
+    struct stat status;
+    if (is_watched() && path && call(SYS_newfstatat, directory, path, &status, 0) == 0 &&
+        (S_ISFIFO(status.st_mode) || (S_ISCHR(status.st_mode) && status.st_rdev != kNull)))
+        tell('C', path, directory);
 }
 
 /// Writes the outcome of an attempt to open `path`.
@@ -613,18 +624,19 @@ extern "C" void pypto_witness_redirect(const char *path) {
 
 /// A function that opens `path`, relative to `directory`.
 #define OPENS(name, parameters, arguments, directory, flags)                                                           \
-    STANDS_IN(int, name, parameters, const int file = real arguments; tell_open(directory, path, flags, file);         \
-              return file;)
+    STANDS_IN(int, name, parameters, tell_special(directory, path); const int file = real arguments;                   \
+              tell_open(directory, path, flags, file); return file;)
 
 /// The same with a mode behind the flags, if a file may be made.
 #define OPENS_WITH_MODE(name, parameters, arguments, directory)                                                        \
     STANDS_IN(int, name, parameters, va_list list; va_start(list, flags);                                              \
               const mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(list, mode_t) : 0; va_end(list);            \
-              const int file = real arguments; tell_open(directory, path, flags, file); return file;)
+              tell_special(directory, path); const int file = real arguments;                                          \
+              tell_open(directory, path, flags, file); return file;)
 
 /// A function that opens a stream.
 #define OPENS_STREAM(name, parameters, arguments)                                                                      \
-    STANDS_IN(FILE *, name, parameters, FILE *file = real arguments;                                                   \
+    STANDS_IN(FILE *, name, parameters, tell_special(AT_FDCWD, path); FILE *file = real arguments;                     \
               tell_open(AT_FDCWD, path, flags_of(mode), file ? fileno(file) : -1); return file;)
 
 #define STATS(name, parameters, arguments, directory, flags)                                                           \

@@ -1,7 +1,7 @@
-"""Watches the files that a tool reads: a small library is preloaded into the tool and writes them to a log.
+"""Observes the files that a tool reads: a small library is preloaded into the tool and writes them to a log.
 
-So no knowledge is needed of a compiler's rules for finding headers, or of the programs that it starts. A program that
-is linked statically cannot be watched. The account then names it as ``unseen``, and the result is not recorded.
+So no knowledge is needed of a compiler's rules for finding headers, or of the programs that it starts. A statically
+linked program cannot be observed. The account then names the program as ``unseen``, and the result is not recorded.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ _LIBRARIES = "/etc/ld.so.cache"
 
 @dataclass
 class Account:
-    """Observations of a command: files read, each with its identity; files not found; directories listed; other
-    questions, each with its answer (nothing where that is looked up afterwards).
+    """Observations of a command: files read, each with its identity; missing files; listed directories; other queries,
+    each with its answer (empty if it is looked up afterwards).
 
-    What a process had read that was forked for the command is ``earlier``. ``changed`` is what the command looked at
-    and then wrote. ``programs`` are those that ran, ``executed`` those that were to.
+    ``earlier`` are files read by the fork server before the command. ``changed`` are files that the command read and
+    then wrote. ``programs`` are those that ran, ``executed`` those that the command tried to run.
     """
 
     read: dict[str, Identity] = field(default_factory=dict)
@@ -91,27 +91,30 @@ class Account:
 
     @property
     def files(self) -> set[str]:
-        """All that was there and counts by content; directories with a slash at the end count by their names."""
+        """Return all existing paths that count: files by content, directories (with a slash at the end) by their
+        names.
+        """
         return self.read.keys() | self.loaded | self.listed
 
     @property
     def has_own_mounts(self) -> bool:
-        """Return True if a program ran in other mounts than those of this process."""
+        """Return True if a program ran in a mount namespace other than that of this process."""
         try:
             return not self.mounts <= {os.readlink("/proc/self/ns/mnt")}
         except OSError:
             return bool(self.mounts)
 
     def leave_out(self, paths: Iterable[str]) -> None:
-        """Say nothing of these files."""
+        """Remove these files from the account."""
         self.loaded.difference_update(paths)
         for path in self.read.keys() & set(paths):
             del self.read[path]
 
 
 def library(compiler: str, directory: Path, environment: Mapping[str, str], source: Path = SOURCE) -> Path | None:
-    """The library to preload, or another one of ours, built with ``compiler`` on first use; None where it cannot be
-    built."""
+    """Return the library to preload, or another library of this package, built with ``compiler`` on first use; None
+    if it cannot be built.
+    """
     key = hashlib.sha256(source.read_bytes() + f"{compiler} {_FLAGS}".encode()).hexdigest()[:32]
     watcher, note = directory / f"{key}.so", directory / f"{key}.sha256"
     with suppress(OSError):
@@ -139,7 +142,7 @@ def library(compiler: str, directory: Path, environment: Mapping[str, str], sour
 
 
 def _unwatched(compiler: str, watcher: Path, environment: Mapping[str, str]) -> str:
-    """Return the program that `watcher` does not see when `compiler` runs; empty where it sees all."""
+    """Return a program that `watcher` does not observe when `compiler` runs; empty if all are observed."""
     with tempfile.TemporaryDirectory(prefix="pypto-witness-") as name:
         source, log = Path(name, "empty.cpp"), Path(name, "log")
         source.touch()
@@ -152,7 +155,7 @@ def _unwatched(compiler: str, watcher: Path, environment: Mapping[str, str]) -> 
 
 
 def obstacle(compiler: str, environment: Mapping[str, str]) -> str:
-    """Return in one line why tools cannot be watched here and what to do, where `library` builds nothing."""
+    """If `library` builds nothing, return in one line why tools cannot be observed and what to do."""
     with tempfile.TemporaryDirectory(prefix="pypto-witness-") as name:
         watcher = Path(name, "watcher.so")
         command = [compiler, *_FLAGS, str(SOURCE), "-o", str(watcher), "-lc", "-ldl"]
@@ -174,7 +177,7 @@ def obstacle(compiler: str, environment: Mapping[str, str]) -> str:
 def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Account:
     """Read the log of the command ``argv``.
 
-    Neither files that it wrote count, nor ``private`` ones and those below such directories.
+    Files that it wrote do not count, nor do ``private`` files and directories.
     """
     account, written = Account(started={argv[0]}), set[str]()
     own = {str(directory).rstrip("/") for directory in private}
@@ -203,9 +206,16 @@ def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Acco
     return account
 
 
+def special_file(environment: Mapping[str, str]) -> str:
+    """Return the last device or pipe that a command opened in this environment; empty if it was none or not watched."""
+    paths = [event[-1] for event in _events(Path(environment.get(VARIABLE, ""))) if event[0] == _SPECIAL]
+    return paths[-1] if paths else ""
+
+
 def _is_temporary(account: Account, path: str) -> bool:
-    """Return whether the command made a file or directory that was not there, and removed it: that it is not there
-    stays an input."""
+    """Return whether the command created a missing file or directory and removed it again: its absence stays an
+    input.
+    """
     missing = account.answers.get(path + LINK) == failure(errno.ENOENT) or path in account.absent
     return missing and path not in account.rewritten and not os.path.lexists(path)
 
@@ -215,7 +225,7 @@ _NAMELESS = re.compile(r"[a-z_]+:\[")
 
 
 class _Counts:
-    """Tells which paths count: neither what is a command's own, nor the system's tables and what no path leads to."""
+    """Decides which paths count. Paths of the command itself, system tables and unresolvable paths do not."""
 
     def __init__(self, own: set[str]) -> None:
         self._own, self._below = own, (*(f"{path}/" for path in own), *Mounts.now().tables())
@@ -225,7 +235,7 @@ class _Counts:
 
 
 def _events(log: Path) -> Iterator[list[str]]:
-    """Yield the events of a log, as kind, numbers and path; of equal ones only the first unless they count."""
+    """Yield the events of a log, as kind, numbers and path; repeated events only if they matter."""
     try:
         data = log.read_bytes()
     except OSError:
@@ -244,7 +254,7 @@ def _events(log: Path) -> Iterator[list[str]]:
 
 
 def _note_write(account: Account, kind: str, numbers: list[str], path: str, written: set[str]) -> None:
-    """Note a file that the command writes; what it read there before is not an input."""
+    """Record a file that the command writes; its earlier content is not an input."""
     if path in written:
         return
     is_answered = any(path + question in account.answers for question in _ABOUT_IT)
@@ -308,7 +318,9 @@ def _note_refusal(account: Account, _: str, numbers: list[str]) -> None:
 
 
 def _note_failure(account: Account, question: str, number: int) -> None:
-    """Note why a file could not be had. A sandbox cannot be asked later, and refuses to write whatever is there."""
+    """Record why a file could not be opened. The query cannot be repeated later in a sandbox, which refuses all
+    writes.
+    """
     if number != errno.EROFS:
         _note_answer(account, question, failure(number))
 
@@ -319,6 +331,7 @@ def _note_unwatched(account: Account, path: str, _: list[str]) -> None:
 
 #: Events each of which counts: the start, the refusal and the life of programs, and the line between two commands.
 _COUNTED = "XEPFZ"
+_SPECIAL = "C"
 #: Count of numbers in front of an event's path.
 _NUMBERS = {"R": 6, "B": 1, "X": 1, "E": 1, "P": 1, "F": 1, "S": 2, "T": 2, "N": 1, "O": 1, "Q": 2}
 _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {
@@ -344,7 +357,7 @@ _NOTES: dict[str, Callable[[Account, str, list[str]], None]] = {
 
 
 def _untold(account: Account) -> str:
-    """A program that was to be executed and did not say that it runs."""
+    """Return a program that the command tried to run and that did not report its start."""
     for process, paths in account.executions.items():
         if len(paths) > account.ran[process]:
             return paths[-1]
@@ -359,7 +372,7 @@ def _untold(account: Account) -> str:
 
 
 def _interpreter(path: str) -> str:
-    """The executable that runs ``path``: itself, or that of a script; empty where there is none."""
+    """Return the executable that runs ``path``: itself, or the interpreter of a script; empty if there is none."""
     try:
         with open(path, "rb") as file:
             begin = file.read(256)
@@ -370,7 +383,7 @@ def _interpreter(path: str) -> str:
 
 
 def _leave_out(account: Account, written: set[str], counts: _Counts) -> None:
-    """Leave out what is a command's own, and what it wrote."""
+    """Remove from the account the command's own files, and the files that it wrote."""
 
     def stays(path: str) -> bool:
         return path not in written and counts(path)
@@ -384,14 +397,14 @@ def _leave_out(account: Account, written: set[str], counts: _Counts) -> None:
 
 
 def of_python(account: Account, foreign: bool = False) -> Account:
-    """Return the account of one of our own tools, with modules by their sources and packages by their installations.
+    """Return the account of one of this package's Python tools, with modules by their sources and packages by their
+    installations.
 
-    The standard library belongs to the interpreter, which counts as a program. Our own modules count by content.
-    Modules of other packages count by the list of files and versions that was installed with them.
-
-    Files that only tell the paths of interpreter, packages and our modules do not count; the modules themselves do. A
-    ``foreign`` account is that of the user's code, which may decide by a file's size, or learn its content from its
-    status, as a build does for a result.
+    The standard library belongs to the interpreter, which counts as a program. Modules of this package count by
+    content. Modules of other packages count by the list of files and versions that was installed with them. Files that
+    only give the paths of interpreter, packages and modules do not count; the modules themselves do. A ``foreign``
+    account is that of the user's code, which may depend on a file's size, or infer its content from its status, as a
+    build does for a result.
     """
     homes = _Homes(account)
     mine = replace(account, read={}, absent=set(), listed=set(), loaded=set(), answers={}, earlier=set())
@@ -419,10 +432,10 @@ def of_python(account: Account, foreign: bool = False) -> Account:
 
 
 def remove_stale_bytecode(account: Account) -> str:
-    """Remove the compiled modules of the user's that are older than their sources; return such a source, empty if none.
+    """Remove the user's compiled modules that are older than their sources; return such a source, empty if none.
 
-    Python takes them if the source has its old size and time. A file that cannot be removed leaves the account
-    ``unseen``.
+    Python loads a stale module if its source has the recorded size and time. A file that cannot be removed makes the
+    account ``unseen``.
     """
     homes, stale = _Homes(account), ""
     for path in account.files:
@@ -440,7 +453,7 @@ def remove_stale_bytecode(account: Account) -> str:
 
 
 def _looked_at(account: Account) -> set[str]:
-    """The regular files whose status a command asked for."""
+    """Return the regular files whose status a command queried."""
     return {subject(question) for question, answer in account.answers.items() if answer.startswith("file ")}
 
 
@@ -472,28 +485,27 @@ class _Homes:
         self._of_git = re.compile(rf"(?:{home}/\.gitconfig|{home}/\.config/git(?:/.*)?|/etc/gitconfig)\Z")
 
     def installed(self, path: str) -> tuple[str, str] | None:
-        """The directory of installed packages that a path lies in, and the name in it."""
+        """Return the directory of installed packages that contains a path, and the path's first name below it."""
         match = self._installed.match(path)
         return (match[1], match[2]) if match else None
 
     def is_of_user(self, path: str) -> bool:
-        """Return whether a file is an environment's, or what the user has set for git."""
+        """Return whether a file belongs to an environment, or to the user's git configuration."""
         directory, name = os.path.split(path)
         return (name == _VENV and directory in self._prefixes) or bool(self._of_git.match(path))
 
     def is_of_path(self, path: str) -> bool:
-        """Return whether a file or directory says where modules are found, and nothing of what they are."""
+        """Return whether a file or directory decides only where modules are found, not their content."""
         return path == _BESIDE_US or path.startswith(_OUR_INFO) or bool(self._standard.match(path))
 
     def is_of_python(self, path: str) -> bool:
-        """Return whether a missing file would be a module, looked for beside those of Python, its packages and ours, or
-        what tells an environment from others."""
+        """Return whether a missing file is one that Python looks for: a module, or a file that marks an environment."""
         name = os.path.basename(path)
         beside = path.startswith(_PACKAGE) or self._standard.match(path) or name == _VENV
         return bool(beside) or name.startswith(_EDITABLE)
 
     def says_where(self, path: str) -> bool:
-        """Return True if a question about a path only leads to modules, or to the interpreter."""
+        """Return True if a query about a path only serves to find modules or the interpreter."""
         path = path.rstrip("/") or "/"
         directory, name = os.path.split(path)
         ours = path.startswith(_PACKAGE) or path + LISTING in (_PACKAGE, _BESIDE_US)
@@ -505,7 +517,7 @@ class _Homes:
 
 @cache
 def _source(path: str) -> str:
-    """The source of a compiled module; any other path as it is."""
+    """Return the source of a compiled module; any other path unchanged."""
     directory, name = os.path.split(path)
     if not name.endswith(".pyc") or os.path.basename(directory) != _COMPILED:
         return path
@@ -533,7 +545,7 @@ def _normal(name: str) -> str:
 
 @cache
 def _distributions(directory: str) -> dict[str, str]:
-    """The `.dist-info` directories by the packages that they installed."""
+    """Return the `.dist-info` directories by the packages that they describe."""
     records: dict[str, str] = {}
     for name in sorted(os.listdir(directory)):
         if not name.endswith(_INFO):

@@ -1,4 +1,4 @@
-"""The directories that commands work in: their temporary files, and the logs of what they read."""
+"""The working directories of commands: their temporary files, and the logs of the files that they read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORK = ".work."
 
 
 class WorkDirectories:
-    """The working directories of one place, below ``directory``. Methods may be called from several threads."""
+    """The working directories below ``directory``. Methods may be called from several threads."""
 
     _numbers: ClassVar = itertools.count()  # of all places
 
@@ -34,7 +34,9 @@ class WorkDirectories:
         return work
 
     def leave(self, work: Path) -> None:
-        """Empty a command's directory and keep it for the next: some file systems take milliseconds to remove one."""
+        """Empty a command's directory and keep it for the next command: some file systems take milliseconds to
+        remove one.
+        """
         try:
             with os.scandir(work) as entries:
                 for entry in entries:
@@ -45,15 +47,15 @@ class WorkDirectories:
             shutil.rmtree(work, ignore_errors=True)
 
     def forget(self) -> None:
-        """Forget the kept directories in a fork: they belong to the parent."""
+        """Forget the kept directories in a forked process: they belong to the parent."""
         self._spare.clear()
 
     def tidy(self) -> None:
-        """Remove those that are there, of whatever process."""
+        """Remove the working directories of all processes."""
         for leftover in self._directory.glob(f"{WORK}*"):
             shutil.rmtree(leftover, ignore_errors=True)
 
     def remove(self) -> None:
-        """Remove the directories that are kept for the next command."""
+        """Remove the directories that are kept for later commands."""
         while self._spare:
             shutil.rmtree(self._spare.pop(), ignore_errors=True)

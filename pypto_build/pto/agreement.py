@@ -1,4 +1,6 @@
-"""The page on who computes what: `python -m pypto_build.pto.agreement` prints docs/lookup/agreement.md."""
+"""The page on agreement between device, simulator and runtime: `python -m pypto_build.pto.agreement` prints
+docs/lookup/agreement.md.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ Of the questions that a program asks and `NUMERICS` decides otherwise, a line sa
 
 
 def document() -> str:
-    """The page docs/lookup/agreement.md."""
+    """Return the page docs/lookup/agreement.md."""
     followed = {f"FOLLOWED_{numerics.upper()}": _listed(names) for numerics, names in FOLLOWED.items()}
     introduction = re.sub(r"FOLLOWED_[A-Z]+", lambda match: followed[match[0]], _INTRODUCTION)
     lines = [introduction, "## Questions", ""]
@@ -76,7 +78,7 @@ def document() -> str:
 
 
 def _listed(names: Collection[str]) -> str:
-    """Links to questions, in the order of the table."""
+    """Return links to questions, in the order of the table."""
     return ", ".join(_link(row) for row in AGREEMENTS.values() if row.name in names)
 
 
@@ -85,14 +87,14 @@ def _link(row: Agreement) -> str:
 
 
 def _summary(row: Agreement) -> str:
-    ways = (_way(row.device_by, row.state), _way(row.simulator_by, "differs"))
+    ways = (_setting_of(row.device_by, row.state), _setting_of(row.simulator_by, "differs"))
     return (
         f"| {_link(row)} | {', '.join(row.names())} | {row.state} | {' | '.join(ways)} | {'kit' if row.kit else ''} |"
     )
 
 
-def _way(numerics: str, state: str) -> str:
-    """Return the setting that gives a party's results."""
+def _setting_of(numerics: str, state: str) -> str:
+    """Return the NUMERICS= setting that reproduces the answer of the device or simulator."""
     return f"`{numerics}`" if numerics else "?" if state == "open" else "no setting"
 
 

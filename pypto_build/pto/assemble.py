@@ -49,7 +49,9 @@ HARDWARE = ("a2a3", "a5")
 
 @dataclass(frozen=True)
 class Assembled:
-    """`text` is the C++ body, `lines` the line of the .pto file each of its lines came from (0: none)."""
+    """The C++ body `text`; `lines` has, for each of its lines, the line of the .pto file that it came from (0:
+    none).
+    """
 
     text: str
     functions: tuple[str, ...]
@@ -57,7 +59,7 @@ class Assembled:
 
 
 def assemble(module: Module, platform: str) -> Assembled:
-    """The C++ of every function that has a body, callees first; raises PtoError."""
+    """Return the C++ of every function with a body, callees first. Raises PtoError."""
     if platform in HARDWARE:
         raise PtoError(
             SourcePosition(module.source.path),
@@ -87,7 +89,7 @@ def assemble(module: Module, platform: str) -> Assembled:
 
 
 def _callees_first(module: Module) -> list[Function]:
-    """Functions in program order, each after the functions it calls."""
+    """Return functions in program order, each after the functions that it calls."""
     by_name = {f.name: f for f in module.functions()}
     done: dict[str, Function] = {}
     visiting: set[str] = set()
@@ -135,7 +137,7 @@ def place_tiles(function: Function, module: Module, arch: str) -> dict[int, int]
 
 
 def _allocation(op: Operation) -> tuple[str, int, int | None]:
-    """Memory space, bytes, and address where it is an attribute, of an operation that allocates."""
+    """Return memory space, bytes, and address (if it is an attribute) of an operation that allocates."""
     type_ = op.result_types[0] if op.result_types else None
     if op.name in TILE_ALLOCATIONS and isinstance(type_, TileType):
         return type_.loc, type_.bytes, None
@@ -149,7 +151,7 @@ def _allocation(op: Operation) -> tuple[str, int, int | None]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit status 0, 1 when the unit cannot be assembled, 2 for wrong usage."""
+    """Return exit status 0, 1 if the unit cannot be assembled, 2 for wrong usage."""
     parser = argparse.ArgumentParser(
         prog="python -m pypto_build.pto.assemble", description=(__doc__ or "").splitlines()[0]
     )

@@ -26,7 +26,9 @@ def operation(
     loc: Location | None = None,
     **operands: Typed | Sequence[Typed],
 ) -> Operation:
-    """Return an operation from (value, type) pairs, one or a list for each role; ValueError names a misfit."""
+    """Return an operation from (value, type) pairs, one or a list for each role. Raises ValueError for a pair that
+    does not fit.
+    """
     definition = TABLE.get(name)
     if definition is None:
         raise ValueError(f"there is no operation {name}")
@@ -56,7 +58,7 @@ def _pairs(value: Typed | Sequence[Typed]) -> tuple[Typed, ...]:
 
 
 def _form(definition: OpDef, values: Mapping[str, Sequence[Typed]]) -> int:
-    """The first form that has all given roles and misses none it needs."""
+    """Return the index of the first form that has all these roles and requires no other."""
     for number, form in enumerate(definition.variants):
         roles = {role.name: role for role in form.roles()}
         needed = {name for name, role in roles.items() if not (role.optional or role.many)}
@@ -70,7 +72,7 @@ def _form(definition: OpDef, values: Mapping[str, Sequence[Typed]]) -> int:
 
 
 def _typed(definition: OpDef, form: int) -> set[str]:
-    """The roles whose types a format writes."""
+    """Return the roles whose types a format writes."""
     text = definition.variants[form].format
     if definition.name == "scf.while":
         return {"init"}

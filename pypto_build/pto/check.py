@@ -18,9 +18,9 @@ from .parser import parse_file
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Return 0 when the assembler accepts all files, 1 when it does not, 2 for wrong usage.
+    """Return 0 if the assembler accepts all files, 1 if not, 2 for wrong usage.
 
-    A rule of the device that it does not check fails the command with ``--rules error`` only.
+    A rule of the device that the assembler does not check fails the command with ``--rules error`` only.
     """
     parser = argparse.ArgumentParser(
         prog="python -m pypto_build.pto.check", description=(__doc__ or "").splitlines()[0]
@@ -47,12 +47,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _modules(paths: list[Path]) -> list[Path]:
-    """The files among ``paths``, and the modules of the artifacts among them, compiled with ptoas or without."""
+    """Return the files in ``paths``, and the modules of the artifacts there, compiled with or without ptoas."""
     return [module for path in paths for module in (modules_of(path) if path.is_dir() else [path])]
 
 
 def modules_of(artifact: Path) -> list[Path]:
-    """The modules of an artifact, by name: in ``ptoas/``, or in ``kernels/`` where ptoas was skipped."""
+    """Return the modules of an artifact, by name: in ``ptoas/``, or in ``kernels/`` if ptoas was skipped."""
     return sorted(artifact.glob("ptoas/*.pto")) or sorted(artifact.glob("kernels/**/*.pto"))
 
 

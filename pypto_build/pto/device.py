@@ -71,7 +71,7 @@ _UNCHECKED = (
 
 
 def document() -> str:
-    """The page."""
+    """Return the text of the page."""
     words = "; ".join(f"`{name}`: {what}" for name, what in SOURCES.items())
     lines = [f"{_HEAD}{words}.", "", *_counts(), "", *_unchecked(), ""]
     for name in sorted(constrained()):
@@ -81,7 +81,7 @@ def document() -> str:
 
 
 def _counts() -> Iterator[str]:
-    """Return how many rules there are, by kind and platform."""
+    """Yield how many rules there are, by kind and platform."""
     yield "| kind | both | a2a3 | a5 |"
     yield "|---|---|---|---|"
     rows = [row for name in constrained() for row in constraints(name)]

@@ -34,8 +34,8 @@ _MOST_PAIRS = 5_000_000
 class Line:
     """One operation, brace or header.
 
-    `key` says what it is apart from which values it uses: two lines with one key can stand for each other. `operands`
-    are the values themselves, arguments and constants by what they are, others by name.
+    `key` describes it without the values it uses: two lines with equal keys can be aligned. `operands` are the values:
+    arguments by position, constants by value, others by name.
     """
 
     key: str
@@ -47,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Difference:
-    """A change in one function: `removed` stand only in A, `added` only in B, each as (line number, text)."""
+    """A change in one function: `removed` occur only in A, `added` only in B, each as (line number, text)."""
 
     function: str
     removed: tuple[tuple[int, str], ...]
@@ -108,7 +108,7 @@ def diff_modules(a: Module, b: Module) -> list[Difference]:
 
 
 def _compare(function: str, old: list[Line], new: list[Line]) -> Iterator[Difference]:
-    """Lines are aligned by their keys; aligned lines must use corresponding values."""
+    """Yield the differences: lines are aligned by their keys; aligned lines must use corresponding values."""
     same: dict[str, str] = {}  # value of A -> value of B
     for tag, i1, i2, j1, j2 in _opcodes([x.key for x in old], [x.key for x in new]):
         if tag == "equal":
@@ -127,7 +127,8 @@ def _compare(function: str, old: list[Line], new: list[Line]) -> Iterator[Differ
 def _opcodes(old: list[str], new: list[str]) -> Sequence[tuple[str, int, int, int, int]]:
     """Return the edits that turn the keys of one function into the other's.
 
-    Thousands of equal lines would take too long to pair off, so only those at the beginning and at the end are paired.
+    For thousands of lines alignment would take too long, so only equal lines at the beginning and at the end are
+    aligned.
     """
     ours, theirs = Counter(old), Counter(new)
     if sum(count * theirs[key] for key, count in ours.items()) <= _MOST_PAIRS:
@@ -146,7 +147,7 @@ def _shown(lines: list[Line]) -> tuple[tuple[int, str], ...]:
 
 
 def format_differences(differences: list[Difference], name_a: str, name_b: str) -> str:
-    """A listing for people; empty when there are none."""
+    """Return a listing for users; empty without differences."""
     lines = []
     for difference in differences:
         lines.append(f"@{difference.function}:")
@@ -156,13 +157,15 @@ def format_differences(differences: list[Difference], name_a: str, name_b: str) 
 
 
 def _modules(root: Path) -> dict[str, Path]:
-    """The modules of an artifact by unit, else the .pto files of a directory by relative path."""
+    """Return the modules of an artifact by unit, else the .pto files of a directory by relative path."""
     units = {path.stem: path for path in modules_of(root)}
     return units or {str(path.relative_to(root)): path for path in sorted(root.rglob("*.pto"))}
 
 
 def _pairs(a: Path, b: Path) -> tuple[list[tuple[Path, Path]], list[Path]]:
-    """Files to compare: the two given, or the modules of two directories; and those that only one of them has."""
+    """Return the files to compare (the two files, or the modules of two directories), and those that only one
+    directory has.
+    """
     if not (a.is_dir() and b.is_dir()):
         return [(a, b)], []
     ours, theirs = _modules(a), _modules(b)
@@ -171,13 +174,13 @@ def _pairs(a: Path, b: Path) -> tuple[list[tuple[Path, Path]], list[Path]]:
 
 
 def _short_names(a: Path, b: Path, root_a: Path, root_b: Path) -> tuple[str, str]:
-    """Return the names of two files: from the artifacts' names on, unless those are the same."""
+    """Return the names of two files, shortened to begin with the artifact's name unless the results are equal."""
     names = [str(path.relative_to(root.parent)) for path, root in ((a, root_a), (b, root_b))]
     return (names[0], names[1]) if names[0] != names[1] else (str(a), str(b))
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit status 0 when nothing differs, 1 when something does, 2 when a file cannot be read."""
+    """Return exit status 0 without differences, 1 with differences, 2 if a file cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m pypto_build.pto.diff", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("a", type=Path, metavar="A")
     parser.add_argument("b", type=Path, metavar="B")

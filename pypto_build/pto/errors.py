@@ -9,8 +9,8 @@ _LONGEST = 2000
 
 
 def printable(text: str) -> str:
-    """Return the text with bytes that are not UTF-8, and what a terminal obeys, spelt out; of a very long one beginning
-    and end.
+    """Return the text with invalid UTF-8 bytes and terminal control characters escaped; the middle of a very long
+    text is cut.
     """
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
@@ -24,7 +24,7 @@ class DeviceRule(str):
 class PtoError(Exception):
     """The text is invalid .pto; `str()` is one line that names the position and the operation.
 
-    With `is_rule` the assembler accepts the text, and the device computes something else or nothing.
+    If `is_rule` is set, the assembler accepts the text, but the device computes another result or none.
     """
 
     def __init__(self, position: SourcePosition, message: str, operation: str = "") -> None:

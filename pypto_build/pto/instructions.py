@@ -44,7 +44,7 @@ each time; `python -m tests.runtime.sanitize aarch64` runs the whole runtime wit
 
 
 def document() -> str:
-    """The page docs/lookup/instructions.md."""
+    """Return the page docs/lookup/instructions.md."""
     lines = [_INTRODUCTION]
     for group in GROUPS:
         lines += [f"## {group[0].upper()}{group[1:]}", ""]

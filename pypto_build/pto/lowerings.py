@@ -11,10 +11,10 @@ F = TypeVar("F")
 
 
 class Lowerings(dict[str, F]):
-    """Functions of one translator by the keys of operations (`pto/ops`), the more particular key first."""
+    """Functions of one translator by the keys of operations (`pto/ops`); the more specific key is tried first."""
 
     def of(self, *keys: str) -> Callable[[F], F]:
-        """Registers the decorated function under these keys."""
+        """Return a decorator that registers a function under these keys."""
 
         def register(function: F) -> F:
             self.update(dict.fromkeys(keys, function))
@@ -23,5 +23,5 @@ class Lowerings(dict[str, F]):
         return register
 
     def find(self, definition: OpDef) -> F | None:
-        """The function for an operation; None where there is none."""
+        """Return the function for an operation; None if there is none."""
         return next((self[key] for key in definition.keys if key in self), None)

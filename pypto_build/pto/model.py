@@ -150,7 +150,7 @@ class RawAttr(Attribute):
 
 
 def print_dict(items: dict[str, Attribute]) -> str:
-    """`{name = value, flag}`."""
+    """Return `{name = value, flag}`."""
     parts = [_key(k) if isinstance(v, UnitAttr) else f"{_key(k)} = {v}" for k, v in items.items()]
     return "{" + ", ".join(parts) + "}"
 
@@ -161,14 +161,14 @@ def _key(name: str) -> str:
 
 
 def int_value(attribute: Attribute | None, default: int = 0) -> int:
-    """The integer an attribute holds; `default` when it is absent or no integer."""
+    """Return the integer that an attribute holds; `default` if it is absent or not an integer."""
     if isinstance(attribute, BoolAttr):
         return int(attribute.value)
     return attribute.value if isinstance(attribute, IntAttr) else default
 
 
 def case_of(attribute: Attribute | None, default: str = "") -> str:
-    """The case of an enum attribute, or the text of a string; `default` when absent."""
+    """Return the case of an enum attribute, or the text of a string; `default` if absent."""
     if isinstance(attribute, EnumAttr):
         return attribute.case
     return attribute.text if isinstance(attribute, StrAttr) else default
@@ -178,7 +178,7 @@ _REAL_FORMATS = {"f32": "<f", "f16": "<e"}
 
 
 def round_real(value: float, name: str) -> float:
-    """Return ``value`` as a scalar of the type ``name`` holds it; too large values become infinite, as in C++."""
+    """Return ``value`` rounded to the scalar type ``name``; too large values become infinite, as in C++."""
     code = _REAL_FORMATS.get(name)
     if code is None:
         return value
@@ -215,7 +215,7 @@ END = ""  # the token after the last one
 
 
 def tokenize(text: str) -> list[str]:
-    """The tokens of `text`, then END."""
+    """Return the tokens of `text`, then END."""
     tokens: list[str] = TOKEN.findall(text)
     tokens.append(END)
     return tokens
@@ -237,7 +237,7 @@ class Source:
 
     @cached_property
     def offsets(self) -> list[int]:
-        """Offset of every token; one more entry for the end of the text."""
+        """Return the offset of every token, with one more entry for the end of the text."""
         return token_offsets(self.text)
 
     @cached_property
@@ -245,7 +245,7 @@ class Source:
         return [0] + [match.end() for match in re.finditer("\n", self.text)]
 
     def position(self, token: int) -> SourcePosition:
-        """The place of token number `token`; unknown for operations that were not parsed (-1)."""
+        """Return the position of token number `token`; unknown for operations that were not parsed (-1)."""
         if token < 0:
             return SourcePosition(self.path)
         return self.position_at(self.offsets[min(token, len(self.offsets) - 1)])
@@ -257,7 +257,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Location:
-    """A trailing `loc(…)`: `file`, `line` and `column` of the program it was made from, or just its `text`."""
+    """A trailing `loc(…)`: `file`, `line` and `column` of the source program, or only its `text`."""
 
     text: str
     file: str = ""
@@ -270,7 +270,7 @@ class Location:
 
 @dataclass(slots=True)
 class Operation:
-    """One operation. `types` has the operand types that are written; see `ops.spec` for roles and formats."""
+    """One operation. `types` has the operand types in its text; see `ops.spec` for roles and formats."""
 
     name: str
     operands: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -284,11 +284,11 @@ class Operation:
     token: int = field(default=-1, compare=False)
 
     def operand(self, role: str) -> str:
-        """The one value of `role`; KeyError when it is absent."""
+        """Return the one value of `role`. Raises KeyError if it is absent."""
         return self.operands[role][0]
 
     def all_operands(self) -> Iterator[tuple[str, str]]:
-        """(role, value) of every operand in writing order."""
+        """Yield (role, value) of every operand in writing order."""
         for role, values in self.operands.items():
             for value in values:
                 yield role, value
@@ -300,13 +300,13 @@ GENERIC_PLAIN = -2  # the quoted form, attributes as `{…}`
 
 @dataclass(slots=True)
 class Region:
-    """A list of operations; `args` are the values the owner defines inside (loop index, iteration arguments)."""
+    """A list of operations; `args` are values that the owner defines inside (loop index, iteration arguments)."""
 
     ops: list[Operation] = field(default_factory=list)
     args: tuple[tuple[str, Type | None], ...] = ()
 
     def walk(self) -> Iterator[Operation]:
-        """Every operation, outer before inner, in text order."""
+        """Yield every operation, outer before inner, in text order."""
         for op in self.ops:
             yield op
             for region in op.regions:
@@ -334,12 +334,12 @@ class Function:
     token: int = field(default=-1, compare=False)
 
     def walk(self) -> Iterator[Operation]:
-        """Every operation of its body, outer before inner."""
+        """Yield every operation of the body, outer before inner."""
         return self.body.walk() if self.body is not None else iter(())
 
     @property
     def kernel_kind(self) -> str:
-        """`cube`, `vector`, or empty."""
+        """Return `cube`, `vector`, or empty."""
         return case_of(self.attrs.get("pto.kernel_kind"))
 
 

@@ -44,38 +44,38 @@ class Cursor:
         self._types: dict[str, Type] = {}
 
     def fail(self, message: str, token: int | None = None) -> NoReturn:
-        """Raise at token number `token`, by default the next one."""
+        """Raise PtoError at token number `token`, by default the next one."""
         raise PtoError(self.source.position(self.at if token is None else token), message, self.current)
 
-    def found(self, token: int | None = None) -> str:
-        """The next token, quoted for a message."""
+    def shown_token(self, token: int | None = None) -> str:
+        """Return the next token, quoted for a message."""
         text = self.tokens[self.at if token is None else token]
         if text == END:
             return "the end of the file"
         return f"'{text}'" if len(text) <= 40 else f"'{text[:37]}...'"
 
     def expect(self, text: str, what: str = "") -> None:
-        """Step over `text`."""
+        """Skip the token `text`. Raises PtoError for any other token."""
         if self.tokens[self.at] != text:
-            self.fail(f"expected {what or repr(text)}, found {self.found()}")
+            self.fail(f"expected {what or repr(text)}, found {self.shown_token()}")
         self.at += 1
 
     def accept(self, text: str) -> bool:
-        """Step over `text` if it comes next, and return whether it does."""
+        """Skip the token `text` if it comes next, and return whether it did."""
         matches = self.tokens[self.at] == text
         self.at += matches
         return matches
 
     def value(self, what: str = "a value (%name)") -> str:
-        """Step over an SSA value."""
+        """Read and return an SSA value."""
         token = self.tokens[self.at]
         if token[:1] != "%" or len(token) < 2:
-            self.fail(f"expected {what}, found {self.found()}")
+            self.fail(f"expected {what}, found {self.shown_token()}")
         self.at += 1
         return token
 
     def value_list(self, close: str) -> list[str]:
-        """`%a, %b` up to (not over) `close`; may be empty."""
+        """Read `%a, %b` up to (not including) `close`; may be empty."""
         values: list[str] = []
         if self.tokens[self.at] != close:
             values.append(self.value())
@@ -87,7 +87,7 @@ class Cursor:
     def word(self, what: str) -> str:
         token = self.tokens[self.at]
         if not (token[:1].isascii() and (token[:1].isalpha() or token[:1] == "_")):
-            self.fail(f"expected {what}, found {self.found()}")
+            self.fail(f"expected {what}, found {self.shown_token()}")
         self.at += 1
         return token
 
@@ -103,14 +103,14 @@ class Cursor:
             return plain
         if text == "<":
             if kind not in _PREFIX:
-                self.fail(f"expected a type, found {self.found()}")
+                self.fail(f"expected a type, found {self.shown_token()}")
             text = _PREFIX[kind] + self.balanced("<", ">")
         elif text[:1] == "!" or text[:1].isalpha():
             self.at += 1
             if self.tokens[self.at] == "<":
                 text += self.balanced("<", ">")
         else:
-            self.fail(f"expected a type, found {self.found()}")
+            self.fail(f"expected a type, found {self.shown_token()}")
         try:
             type_ = parse_type(text if "\n" not in text else " ".join(text.split()))
         except TypeSyntaxError as error:
@@ -120,7 +120,7 @@ class Cursor:
         return type_
 
     def type_list(self, kinds: tuple[str, ...] = ()) -> list[Type]:
-        """`T, T`: at least one."""
+        """Read `T, T`: at least one type."""
         types = [self.type(kinds[0] if kinds else "")]
         while self.tokens[self.at] == "," and self.tokens[self.at + 1][:1] not in ("%", '"'):
             self.at += 1
@@ -128,7 +128,7 @@ class Cursor:
         return types
 
     def balanced(self, open_: str, close: str) -> str:
-        """The raw text from the next token, an opening bracket, to its partner; blanks collapsed."""
+        """Return the raw text from the next token, an opening bracket, to its closing bracket; blanks collapsed."""
         start = self.source.offsets[self.at]
         text, depth = self.source.text, 0
         for at in range(start, min(len(text), start + 65536)):
@@ -144,7 +144,7 @@ class Cursor:
         self.fail(f"expected '{close}' to close '{open_}'")
 
     def function_type(self) -> FunctionType:
-        """`(T, T) -> R` or `(T) -> (R, R)`."""
+        """Read `(T, T) -> R` or `(T) -> (R, R)`."""
         self.expect("(", "'(' and the operand types")
         inputs = [] if self.tokens[self.at] == ")" else self.type_list()
         self.expect(")", "',' or ')'")
@@ -153,7 +153,7 @@ class Cursor:
         return FunctionType(inputs=tuple(inputs), results=tuple(results))
 
     def result_types(self) -> list[Type]:
-        """`T`, `()` or `(T, T)`."""
+        """Read `T`, `()` or `(T, T)`."""
         if not self.accept("("):
             return [self.type()]
         types = [] if self.tokens[self.at] == ")" else self.type_list()
@@ -167,7 +167,7 @@ MAX_NESTING = 32
 
 
 def number(text: str, type_: Type | None) -> Attribute | None:
-    """The attribute a numeral stands for, None when it does not fit its type (`1.5 : i32`)."""
+    """Return the attribute for a numeral; None if it does not fit its type (`1.5 : i32`)."""
     is_float = isinstance(type_, ScalarType) and type_.is_float
     if re.fullmatch(r"-?(?:0x[0-9A-Fa-f]{1,32}|\d{1,40})", text):
         value = int(text, 0) if "x" in text else int(text)
@@ -181,7 +181,7 @@ def number(text: str, type_: Type | None) -> Attribute | None:
 
 
 def _bits_to_float(bits: int, name: str) -> float:
-    """The value a hexadecimal float spelling stands for: its bit pattern."""
+    """Return the float with the bit pattern of a hexadecimal spelling."""
     if name == "bf16":
         bits, name = bits << 16, "f32"
     code, real, size = _FLOAT_FORMATS.get(name, ("<Q", "<d", 8))
@@ -191,7 +191,7 @@ def _bits_to_float(bits: int, name: str) -> float:
 
 class AttributeReader(Cursor):
     def attr_dict(self, into: dict[str, Attribute], nesting: int = 0) -> None:
-        """`{name = value, flag}`; the cursor stands on the brace."""
+        """Read `{name = value, flag}`, beginning at the brace."""
         self.expect("{", "'{'")
         tokens = self.tokens
         while tokens[self.at] != "}":
@@ -214,7 +214,7 @@ class AttributeReader(Cursor):
         self.expect("}", "',' or '}' after an attribute")
 
     def attribute(self, nesting: int = 0) -> Attribute:
-        """One attribute value."""
+        """Read one attribute value."""
         if nesting > MAX_NESTING:
             self.fail(f"expected at most {MAX_NESTING} nested attributes")
         token = self.tokens[self.at]
@@ -259,7 +259,7 @@ class AttributeReader(Cursor):
             return RawAttr("dense" + self.balanced("<", ">"))
         if token[:1] == "!" or token[:1].isalpha():
             return TypeAttr(self.type())
-        self.fail(f"expected an attribute value, found {self.found()}")
+        self.fail(f"expected an attribute value, found {self.shown_token()}")
 
     def attribute_list(self, close: str, nesting: int) -> list[Attribute]:
         items: list[Attribute] = []
@@ -280,7 +280,9 @@ class AttributeReader(Cursor):
             type_ = self.type()
         attribute = number(text, type_)
         if attribute is None:
-            self.fail(f"expected a number{f' of type {type_}' if type_ else ''}, found {self.found(start)}", start)
+            self.fail(
+                f"expected a number{f' of type {type_}' if type_ else ''}, found {self.shown_token(start)}", start
+            )
         return attribute
 
     def enum(self) -> Attribute:
@@ -305,7 +307,7 @@ class AttributeReader(Cursor):
         """`loc("file":line:column)`, or any other `loc(…)` kept as text."""
         self.at += 1
         if self.tokens[self.at] != "(":
-            self.fail(f"expected '(' after loc, found {self.found()}")
+            self.fail(f"expected '(' after loc, found {self.shown_token()}")
         tokens, at = self.tokens, self.at
         if tokens[at + 1][:1] == '"' and tokens[at + 2 : at + 6 : 2] == [":", ":"] and tokens[at + 6] == ")":
             line, column = tokens[at + 3], tokens[at + 5]

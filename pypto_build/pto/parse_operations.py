@@ -1,4 +1,4 @@
-"""Reading operations: `ins(…) outs(…)` directly, every other form by the directives of its format."""
+"""Reads operations: `ins(…) outs(…)` directly, every other form by the directives of its format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_DEPTH = 64  # nested regions
 
 
 class RegionReader(AttributeReader):
-    """Reads regions of operations; the class below reads the operations (parse_operations)."""
+    """Reads regions of operations; its subclass `OperationReader` reads the operations."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -45,7 +45,7 @@ class RegionReader(AttributeReader):
         return region
 
     def operation(self) -> Operation:
-        """The next operation."""
+        """Read and return the next operation."""
         raise NotImplementedError
 
 
@@ -71,7 +71,7 @@ def read_for(reader: RegionReader, op: Operation) -> None:
 
 
 def _initial_values(reader: RegionReader, op: Operation) -> list[str]:
-    """`(%x = %init, …)`; the initial values become operands, the names are returned."""
+    """Read `(%x = %init, …)`; the initial values become operands, the names are returned."""
     reader.expect("(", "'('")
     names: list[str] = []
     values: list[str] = []
@@ -106,7 +106,7 @@ def read_if(reader: RegionReader, op: Operation) -> None:
     if reader.accept("else"):
         regions.append(reader.region())
     elif op.result_types:
-        reader.fail(f"expected 'else', since the operation has results; found {reader.found()}")
+        reader.fail(f"expected 'else', since the operation has results; found {reader.shown_token()}")
     op.regions = tuple(regions)
 
 
@@ -126,7 +126,7 @@ def read_while(reader: RegionReader, op: Operation) -> None:
 
 
 def _labelled_region(reader: RegionReader) -> Region:
-    """A region that may begin with `^name(%x: T, …):`, which names its arguments."""
+    """Read a region that may begin with `^name(%x: T, …):`, which names its arguments."""
     args: list[tuple[str, Type | None]] = []
     if reader.tokens[reader.at] == "{" and reader.tokens[reader.at + 1][:1] == "^":
         reader.at += 2
@@ -178,10 +178,10 @@ class OperationReader(RegionReader):
         if token[:1] == "^":
             self.fail("expected an operation; blocks with labels are not supported, use scf.if, scf.for or scf.while")
         if "." not in token:
-            self.fail(f"expected an operation or '}}', found {self.found()}")
+            self.fail(f"expected an operation or '}}', found {self.shown_token()}")
         near = difflib.get_close_matches(token[:60].strip('"'), TABLE, n=1, cutoff=0.75)
         hint = f"; did you mean {near[0]}?" if near else ""
-        self.fail(f"unknown operation {self.found()}{hint}")
+        self.fail(f"unknown operation {self.shown_token()}{hint}")
 
     def result_names(self) -> tuple[str, ...]:
         names: list[str] = []
@@ -213,7 +213,7 @@ class OperationReader(RegionReader):
             )
 
     def defined(self, definition: OpDef, results: tuple[str, ...]) -> Operation:
-        """The operation after its name, in the first of its forms that fits."""
+        """Read the rest of an operation after its name, in the first of its forms that fits."""
         op = Operation(definition.name, results=results)
         special = READERS.get(definition.name)
         if special is not None:
@@ -412,13 +412,13 @@ class OperationReader(RegionReader):
             type_ = self.type()
             fitting = number(self.tokens[start], type_)
             if fitting is None and not isinstance(value, RawAttr):
-                self.fail(f"expected a value of type {type_}, found {self.found(start)}", start)
+                self.fail(f"expected a value of type {type_}, found {self.shown_token(start)}", start)
             value = fitting or value
         op.attrs["value"] = value
         op.result_types = () if type_ is None else (type_,)
 
     def group(self, step: Directive, op: Operation) -> None:
-        """P, N and K: values in parentheses."""
+        """Read values in parentheses (P, N and K)."""
         self.expect("(", "'('")
         order: list[str] = []
         if step.code == "K":
@@ -445,7 +445,7 @@ class OperationReader(RegionReader):
         self.expect(")", "',' or ')'")
 
     def group_types(self, op: Operation, order: list[str]) -> None:
-        """The types of a group's values; `%a : T, %b : T` for a role that takes any number."""
+        """Read the types of a group's values; `%a : T, %b : T` for a role that takes any number."""
         types = self.type_list()
         last = TABLE[op.name].role(order[-1], op.variant) if order else None
         while last is not None and last.many and self.accept(","):

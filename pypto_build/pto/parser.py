@@ -55,14 +55,14 @@ def _require_file(descriptor: int, path: str) -> None:
 
 
 def parse(text: str, path: str = "<pto>") -> Module:
-    """The module written in `text`; raises PtoError. `path` is only used in messages."""
+    """Return the module written in `text`; `path` is used in messages only. Raises PtoError."""
     source = Source(path, text)
     reader = ModuleReader(source)
     return reader.file()
 
 
 def parse_file(path: str | Path) -> Module:
-    """The module in a file; raises PtoError, also when the file cannot be read."""
+    """Return the module in a file. Raises PtoError, also for an unreadable file."""
     try:
         text = read_module(path)
     except OSError as error:
@@ -72,7 +72,7 @@ def parse_file(path: str | Path) -> Module:
 
 class ModuleReader(OperationReader):
     def file(self) -> Module:
-        """One `module`, or functions without one."""
+        """Read one `module`, or functions without one."""
         aliases = self.aliases()
         if self.tokens[self.at] == "module":
             module = self.module()
@@ -82,15 +82,15 @@ class ModuleReader(OperationReader):
             while self.tokens[self.at] == "func.func":
                 module.items.append(self.function())
             if not module.items:
-                self.fail(f"expected 'module' or 'func.func', found {self.found()}")
+                self.fail(f"expected 'module' or 'func.func', found {self.shown_token()}")
         module.aliases |= self.aliases()
         if self.tokens[self.at] != END:
-            self.fail(f"expected the end of the file, found {self.found()}")
+            self.fail(f"expected the end of the file, found {self.shown_token()}")
         module.source = self.source
         return module
 
     def aliases(self) -> dict[str, str]:
-        """`#name = …` lines; kept as text."""
+        """Read `#name = …` lines as text."""
         aliases: dict[str, str] = {}
         while self.tokens[self.at][:1] == "#" and self.tokens[self.at + 1] == "=":
             name = self.tokens[self.at]
@@ -130,7 +130,7 @@ class ModuleReader(OperationReader):
         if token == "module":
             return self.module()
         self.current = "module"
-        self.fail(f"expected func.func, module or '}}', found {self.found()}")
+        self.fail(f"expected func.func, module or '}}', found {self.shown_token()}")
 
     def function(self) -> Function:
         self.current = "func.func"
@@ -142,7 +142,7 @@ class ModuleReader(OperationReader):
             self.at += 1
         name = self.tokens[self.at]
         if name[:1] != "@" or len(name) < 2:
-            self.fail(f"expected the function's name (@name), found {self.found()}")
+            self.fail(f"expected the function's name (@name), found {self.shown_token()}")
         self.at += 1
         function = Function(name[1:], visibility=visibility, token=start)
         function.args = self.arguments()
@@ -158,7 +158,7 @@ class ModuleReader(OperationReader):
         return function
 
     def arguments(self) -> tuple[Argument, ...]:
-        """`(%a: T {…}, …)`; in a declaration the names may be absent."""
+        """Read `(%a: T {…}, …)`; in a declaration the names may be absent."""
         self.expect("(", "'(' and the arguments")
         arguments: list[Argument] = []
         while self.tokens[self.at] != ")":

@@ -1,6 +1,6 @@
-"""Model to text, in PyPTO's spelling: a module read from a file PyPTO wrote prints as the same bytes.
+"""Prints a model in PyPTO's spelling: a module that PyPTO wrote is printed byte for byte.
 
-Comments and unusual spacing are not kept; types, numbers and enum attributes keep the spelling they were read with.
+Comments and unusual spacing are not kept; types, numbers and enum attributes keep their original spelling.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TIGHT_AFTER = frozenset({"(", "["})
 
 
 def print_module(module: Module) -> str:
-    """The text of a module, newline at the end."""
+    """Return the text of a module, with a newline at the end."""
     lines: list[str] = []
     _module(module, "", lines)
     lines += [f"{name} = {text}" for name, text in module.aliases.items()]
@@ -25,7 +25,7 @@ def print_module(module: Module) -> str:
 
 
 def print_operation(op: Operation, indent: str = "") -> str:
-    """One operation, with its regions; no newline at the end."""
+    """Return the text of one operation and its regions, without a newline at the end."""
     lines: list[str] = []
     _operation(op, indent, lines)
     return "\n".join(lines)
@@ -50,7 +50,7 @@ def _module(module: Module, indent: str, lines: list[str]) -> None:
 
 
 def _function(function: Function, indent: str, lines: list[str]) -> None:
-    """PyPTO indents a function's body no deeper than its header."""
+    """Print a function. PyPTO indents a function's body no deeper than its header."""
     args = ", ".join(
         (f"{a.name}: {a.type}" if a.name else str(a.type)) + (f" {print_dict(a.attrs)}" if a.attrs else "")
         for a in function.args
@@ -99,7 +99,7 @@ def _operation(op: Operation, indent: str, lines: list[str]) -> None:
 
 
 def _names(names: tuple[str, ...]) -> str:
-    """`%a, %b`; a pack `%p#0, %p#1` as `%p:2`."""
+    """Return `%a, %b`; a pack `%p#0, %p#1` as `%p:2`."""
     if len(names) > 0 and names[0].endswith("#0"):
         base = names[0][:-2]
         if names == tuple(f"{base}#{i}" for i in range(len(names))):
@@ -143,7 +143,7 @@ def _generic(op: Operation) -> str:
 
 
 def _formatted(steps: tuple[Directive, ...], op: Operation, indent: str, before: str) -> str:
-    """The text of a format's steps; `before` is what stands in front, which decides about blanks."""
+    """Return the text of a format's steps; the preceding text `before` decides about blanks."""
     text = ""
     for step in steps:
         piece = _step(step, op, indent, before + text)

@@ -16,7 +16,7 @@ from .types import DYNAMIC, ScalarType, TileType, Type, parse_type
 
 @dataclass(eq=False, slots=True)
 class Value:
-    """One SSA value. `op` defined it (None for arguments); `number` is its place among the results or arguments."""
+    """One SSA value. `op` defined it (None for arguments); `number` is its index among the results or arguments."""
 
     name: str
     type: Type | None
@@ -28,7 +28,7 @@ class Value:
 
 @dataclass
 class Problem:
-    """Something wrong with an operation (None: with the function)."""
+    """A fault of an operation, or of the function if the operation is None."""
 
     op: Operation | None
     message: str
@@ -56,7 +56,7 @@ class Resolved:
         return self.operands_of[id(op)].get(role, ())
 
     def value(self, op: Operation, role: str) -> Value | None:
-        """The value of a role that takes one; None when it is absent."""
+        """Return the value of a role that takes one; None if it is absent."""
         values = self.operands_of[id(op)].get(role, ())
         return values[0] if values else None
 
@@ -68,7 +68,7 @@ class Resolved:
         return None if value is None else value.constant
 
     def extents(self, value: Value) -> tuple[int | None, int | None]:
-        """Valid rows and columns of a tile where they are known before it runs."""
+        """Return valid rows and columns of a tile; None for those unknown before the run."""
         type_ = value.type
         if not isinstance(type_, TileType) or id(value) in self.resized:
             return None, None
@@ -80,7 +80,7 @@ class Resolved:
         return rows, cols
 
     def address(self, value: Value) -> int | None:
-        """The byte address of an allocated tile, when it is a constant."""
+        """Return the byte address of an allocated tile, if it is a constant."""
         if value.op is None or value.op.name not in TILE_ALLOCATIONS:
             return None
         return self.constant(value.op, "addr")
@@ -92,7 +92,7 @@ def resolve(function: Function, module: Module) -> Resolved:
 
 
 class Resolver:
-    """Resolves a function step by step; `scope` has the values that are defined where an operation stands."""
+    """Resolves a function step by step; `scope` has the values defined at the current operation."""
 
     def __init__(self, function: Function, module: Module) -> None:
         self.out = Resolved(function)
@@ -144,14 +144,14 @@ class Resolver:
             self.out.resized.update(id(v) for v in values_of.get("tile", ()))
 
     def region_arguments(self, op: Operation, region: Region, scope: dict[str, Value]) -> None:
-        """Define the arguments of one of the operation's regions, whose `scope` this is."""
+        """Define the arguments of a region of the operation in the region's `scope`."""
         args = tuple(Value(name, type_, None, i) for i, (name, type_) in enumerate(region.args))
         for value in args:
             self.define(value, scope, op)
         self.out.region_args[id(region)] = args
 
     def results(self, op: Operation, scope: dict[str, Value]) -> None:
-        """Define the operation's results; its operands are known."""
+        """Define the operation's results; its operands are already resolved."""
         operands = self.out.operands_of[id(op)]
         types = self.result_types(op, operands)
         results = tuple(Value(name, types[i] if i < len(types) else None, op, i) for i, name in enumerate(op.results))
@@ -189,7 +189,7 @@ class Resolver:
         return ()
 
     def constant(self, op: Operation, operands: dict[str, tuple[Value, ...]]) -> int | None:
-        """The integer an operation yields when its operands are constants."""
+        """Return the integer that an operation computes from constant operands; None for others."""
         if op.name == "arith.constant":
             value = op.attrs.get("value")
             return int_value(value) if isinstance(value, IntAttr) else None

@@ -23,7 +23,7 @@ _END = re.compile(r"^[ \t]*// --- (Kernel|CCE-compatible) entry point ---[ \t]*$
 
 @dataclass(frozen=True)
 class Sentinels:
-    """Offsets of the body in a wrapper: behind the first sentinel's line, up to the second's."""
+    """Offsets of the body in a wrapper: after the line of the first sentinel, up to the second sentinel."""
 
     begin: int
     end: int
@@ -31,7 +31,7 @@ class Sentinels:
 
 
 def find_sentinels(wrapper: str, path: str = "<wrapper>") -> Sentinels:
-    """Return the position of the body; PtoError when the wrapper lacks a pair of sentinels."""
+    """Return the offsets of the body. Raises PtoError if the wrapper lacks a pair of sentinels."""
     begin, end = _BEGIN.search(wrapper), _END.search(wrapper)
     if begin is None or end is None or end.start() < begin.end():
         what = f"has no '{BODY_SENTINEL}' line" if begin is None else "has no entry point line behind its body"
@@ -40,13 +40,13 @@ def find_sentinels(wrapper: str, path: str = "<wrapper>") -> Sentinels:
 
 
 def body_of(wrapper: str, path: str = "<wrapper>") -> str:
-    """The body of a wrapper, blank lines around it left out."""
+    """Return the body of a wrapper without surrounding blank lines."""
     sentinels = find_sentinels(wrapper, path)
     return wrapper[sentinels.begin : sentinels.end].strip("\n")
 
 
 def replace_body(wrapper: str, body: str, path: str = "<wrapper>") -> str:
-    """The wrapper with another body; every other byte stays."""
+    """Return the wrapper with another body; every other byte is unchanged."""
     sentinels = find_sentinels(wrapper, path)
     stripped = body.strip("\n")
     return f"{wrapper[: sentinels.begin]}{stripped}\n\n{wrapper[sentinels.end :]}"
@@ -66,7 +66,9 @@ _MGATHER = re.compile(r"(\bMGATHER(?:<[^;()]{0,400}>)?\()([^()]{0,4000})(\))")
 
 
 def _restore_mgather(text: str) -> str:
-    """Give MGATHER the tiles and tensors back whose pointers it was given; drop pointers nothing else uses."""
+    """Replace raw pointers in calls of MGATHER by the tiles and tensors they came from; remove pointers that are
+    then unused.
+    """
     aliases = {match[1]: match[2] or match[3] for match in _POINTER_ALIAS.finditer(text)}
     used = {word for match in _MGATHER.finditer(text) for word in re.findall(r"\w+", match[2])} & aliases.keys()
     text = _MGATHER.sub(lambda m: m[1] + re.sub(r"\w+", lambda w: aliases.get(w[0], w[0]), m[2]) + m[3], text)
@@ -106,7 +108,9 @@ class Parameter:
 
 
 def functions_of(body: str) -> dict[str, tuple[Parameter, ...]]:
-    """The kernel functions a body defines, with their parameters. Helpers that ptoas adds are functions too."""
+    """Return the kernel functions that a body defines, with their parameters. Helpers that ptoas adds count as
+    functions too.
+    """
     return {name: _parameters(text) for name, text in _FUNCTION.findall(body)}
 
 
@@ -120,7 +124,7 @@ def _parameters(text: str) -> tuple[Parameter, ...]:
 
 
 def _plain(type_: str) -> str:
-    """A type without qualifiers and with one way to space."""
+    """Return a type without qualifiers and with normalised blanks."""
     words = re.sub(r"\b(?:__gm__|const|volatile)\b", " ", type_).replace("*", " * ").split()
     return " ".join(words).replace(" *", "*")
 
@@ -128,7 +132,7 @@ def _plain(type_: str) -> str:
 def forwarded_arguments(wrapper: str, function: str, path: str = "<wrapper>") -> tuple[Parameter, ...]:
     """Return the arguments that `kernel_entry` passes to `function`: name and type of each, in order.
 
-    The type is empty when it is not declared.
+    The type is empty if it is not declared.
     """
     entry = wrapper[find_sentinels(wrapper, path).end :]
     call = re.search(rf"(?<![\w.])(?:\w+::){{0,9}}{re.escape(function)}\s*\(([^;{{]{{0,20000}})\)\s*;", entry)
@@ -150,7 +154,7 @@ def forwarded_arguments(wrapper: str, function: str, path: str = "<wrapper>") ->
 
 
 def called_function(wrapper: str, functions: Iterable[str]) -> str | None:
-    """Return which of `functions` the `kernel_entry` of a wrapper calls, if any."""
+    """Return the one of `functions` that the `kernel_entry` of a wrapper calls; None if it calls none."""
     for function in functions:
         try:
             forwarded_arguments(wrapper, function)
@@ -161,7 +165,7 @@ def called_function(wrapper: str, functions: Iterable[str]) -> str | None:
 
 
 def compare_signature(wrapper: str, function: str, parameters: tuple[Parameter, ...], path: str = "<wrapper>") -> None:
-    """Raise PtoError naming the first argument that no longer fits what the wrapper forwards."""
+    """Raise PtoError naming the first parameter that does not match the wrapper's forwarded argument."""
     arguments = forwarded_arguments(wrapper, function, path)
     for number, (argument, parameter) in enumerate(zip(arguments, parameters, strict=False)):
         if argument.type and argument.type != parameter.type:

@@ -37,6 +37,6 @@ def read_ssa_name(name: str) -> SsaName | None:
 
 
 def source_variable(name: str) -> str:
-    """The variable that a value was named after; names that are not spelled so are their own."""
+    """Return the source variable that a value was named after; the name itself if it has another form."""
     parts = read_ssa_name(name)
     return parts.variable if parts else name

@@ -25,7 +25,7 @@ SLAYOUTS = ("none_box", "row_major", "col_major")
 
 @dataclass(frozen=True)
 class Type:
-    """Base of all types; `text` is the spelling it was read with."""
+    """Base of all types; `text` is the original spelling."""
 
     text: str = field(default="", compare=False, repr=False)
 
@@ -92,13 +92,13 @@ class TileType(Type):
 
     @property
     def bytes(self) -> int:
-        """Bytes the tile occupies, padding of rows included."""
+        """Return the bytes that the tile occupies, padding of rows included."""
         size = self.rows * self.cols
         return (size + 1) // 2 if str(self.dtype) == "i4" else size * element_bytes(self.dtype)
 
     @property
     def fractal_extents(self) -> tuple[int, int]:
-        """Rows and columns of a fractal of its layout."""
+        """Return rows and columns of a fractal of the layout."""
         if self.fractal == 1024:
             return 16, 16
         per_row = 2 if self.fractal == 32 else max(32 // max(element_bytes(self.dtype), 1), 1)
@@ -134,7 +134,7 @@ class FunctionType(Type):
 
 
 def element_bytes(element: Type) -> int:
-    """Bytes of one element; 0 when the type is not a known scalar."""
+    """Return the bytes of one element; 0 if the type is not a known scalar."""
     return element.bytes if isinstance(element, ScalarType) else 0
 
 
@@ -152,7 +152,7 @@ def tile_type(
     pad: int = 0,
     compact: int = 0,
 ) -> TileType:
-    """A tile type with the spelling PyPTO gives it."""
+    """Return a tile type with PyPTO's spelling."""
     valid = ["?" if v == DYNAMIC else str(v) for v in (v_row, v_col)]
     text = (
         f"!pto.tile_buf<loc={loc}, dtype={dtype}, rows={rows}, cols={cols}, v_row={valid[0]}, v_col={valid[1]}, "
@@ -199,7 +199,7 @@ def _parse(text: str) -> Type:
 
 
 def split_top(text: str) -> list[str]:
-    """Split at commas that stand outside brackets."""
+    """Split at commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for at, char in enumerate(text):
         if char in "<[(":
@@ -214,7 +214,7 @@ def split_top(text: str) -> list[str]:
 
 
 def _shaped(text: str) -> tuple[tuple[int, ...], Type]:
-    """`64x?xf32` -> ((64, DYNAMIC), f32)."""
+    """Parse a shape: `64x?xf32` -> ((64, DYNAMIC), f32)."""
     dims, at = [], 0
     while match := _DIM.match(text, at):
         dims.append(DYNAMIC if match[1] == "?" else _number(match[1], "an extent"))

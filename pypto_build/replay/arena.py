@@ -22,7 +22,7 @@ def _round_up(value: int) -> int:
 
 @dataclass(frozen=True)
 class Overrun:
-    """A write outside a tensor: `index` of the tensor it is nearest to, byte `offset` in it."""
+    """A write outside a tensor: `index` of the nearest tensor, byte `offset` in that tensor."""
 
     index: int
     offset: int
@@ -60,7 +60,7 @@ class Arena:
 
     @property
     def layout(self) -> list[tuple[int, int]]:
-        """Offset in `memory` and size in bytes of each tensor that is not lent."""
+        """Return offset in `memory` and size in bytes of each tensor that is not lent."""
         return [(offset, self._sizes[index]) for index, offset in self._offsets.items()]
 
     def tensor(self, index: int) -> memoryview:
@@ -81,7 +81,9 @@ class Arena:
         self._written.add(index)
 
     def _clear(self, index: int) -> None:
-        """Zeros for a tensor: whole pages are given back, which takes neither memory nor time for the others."""
+        """Zero a tensor. Whole pages are returned to the system, so that untouched pages cost neither memory nor
+        time.
+        """
         start, stop = self._offsets[index], self._offsets[index] + self._sizes[index]
         first, last = _round_up(start), stop // ALIGNMENT * ALIGNMENT
         if first < last:
@@ -91,7 +93,7 @@ class Arena:
         self.memory[start:stop] = bytes(stop - start)
 
     def copy(self) -> Arena:
-        """Return the same in memory that no other process writes to."""
+        """Return a copy of the arena that no other process writes to."""
         twin = copy.copy(self)
         twin.memory = memoryview(bytes(self.memory))
         return twin

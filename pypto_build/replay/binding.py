@@ -109,7 +109,7 @@ def bind(
     ordered = sorted(interface.params, key=lambda param: param.index)
     bind_scalar = _seeded_scalar if seeded else _snapshot_scalar
     bound_scalars = tuple(
-        _given_scalar(param, values[param.name]) if param.name in values else bind_scalar(param, data)
+        _overriding_scalar(param, values[param.name]) if param.name in values else bind_scalar(param, data)
         for param in ordered
         if param.kind == "scalar"
     )
@@ -127,7 +127,7 @@ LENT_FROM = 64 << 20
 
 
 def lent(binding: Binding) -> dict[int, memoryview]:
-    """Return the large inputs that are used without a copy, by index: nothing may write to them."""
+    """Return the large inputs that are used without a copy, by index; no process may write to them."""
     return {
         index: tensor.initial
         for index, tensor in enumerate(binding.tensors)
@@ -181,14 +181,14 @@ def _snapshot_tensor(param: Param, data: Snapshot, params: Sequence[Param]) -> T
     if template is None and shape_source is not None and not _is_settled(param):
         template = _read(shape_source, param)
     dtype, shape = (
-        (template.dtype, template.shape) if template else (param.dtype, _shape_like_an_input(param, data, params))
+        (template.dtype, template.shape) if template else (param.dtype, _shape_of_similar_input(param, data, params))
     )
     if dtype is None or shape is None:
         raise _unknown_shape(param)
     return TensorArg(param.name, direction, dtype, shape, initial.contiguous() if initial else None)
 
 
-def _shape_like_an_input(param: Param, data: Snapshot, params: Sequence[Param]) -> Shape | None:
+def _shape_of_similar_input(param: Param, data: Snapshot, params: Sequence[Param]) -> Shape | None:
     """Return the declared shape; if it leaves sizes open, the shape of the inputs with the same declaration."""
     if param.shape is None or -1 not in param.shape:
         return param.shape
@@ -229,7 +229,7 @@ def _with_golden(tensor: TensorArg, data: Snapshot) -> TensorArg:
         if have != want:
             message = f"{what} {_text(have)}, but output '{tensor.name}' has {_text(want)}"
             raise _golden_error(
-                path, message, ("save the golden again with the dtype and shape that the program computes")
+                path, message, "save the golden again with the dtype and shape that the program computes"
             )
     return dataclasses.replace(tensor, golden=golden.contiguous())
 
@@ -309,7 +309,9 @@ def _read(path: Path, param: Param) -> PtTensor:
 
 
 def _as_declared(tensor: PtTensor, dtype: str | None) -> PtTensor:
-    """Return the tensor in its unsigned dtype if the signed one carries its bits: older torch had no unsigned types."""
+    """Return the tensor in its declared unsigned dtype if the file has the signed type of that width: older torch
+    had no unsigned types.
+    """
     if dtype is None or tensor.dtype != _CARRIERS.get(dtype):
         return tensor
     return msgspec.structs.replace(tensor, dtype=dtype)
@@ -338,7 +340,7 @@ def _seeded_scalar(param: Param, data: Snapshot) -> ScalarArg:
     return ScalarArg(param.name, dtype, 1, scalar_bits(1, dtype))
 
 
-def _given_scalar(param: Param, value: Scalar) -> ScalarArg:
+def _overriding_scalar(param: Param, value: Scalar) -> ScalarArg:
     dtype = param.dtype or natural_dtype(value)
     try:
         return ScalarArg(param.name, dtype, value, scalar_bits(value, dtype))

@@ -291,8 +291,9 @@ def _shifted(case: Case) -> str | None:
 
 
 def _close(a: Array, b: Array) -> bool:
-    """Return whether the sides are equal up to a few roundings of float32, and not trivially. The first elements settle
-    most cases."""
+    """Return whether the sides agree up to a few float32 roundings, without being trivially equal. The first
+    elements settle most cases.
+    """
     head = slice(0, _HEAD)
     return a.size > 0 and all(
         bool(np.allclose(x, y, rtol=1e-4, atol=1e-6)) for x, y in ((a.reshape(-1)[head], b.reshape(-1)[head]), (a, b))

@@ -164,12 +164,12 @@ def serve(
     tensors: list[TensorBuffer],
     report: memoryview,
     flight: memoryview,
-    ahead: Libraries | None = None,
+    prebuilt: Libraries | None = None,
 ) -> None:
     """Run one round for every `RUN` byte that is read, until end of file. The first fault ends the service.
 
     `module` is the extension module of the embedded runtime; its process is the parent of this one. A child that is
-    started before the build ends gets `ahead`, the libraries that exist so far. Before its first round it loads those
+    started before the build ends gets `prebuilt`, the existing libraries. Before its first round it loads those
     that have changed since.
     """
     process = os.getpid()
@@ -189,8 +189,8 @@ def serve(
         options = {**job.options, "report": report, "flight": flight, **_hook(job, note)}
         if job.reference is not None:  # no code of the artifact has run yet, so the parent can trust this
             reply(Reply(loaded=True))
-        libraries, command = ahead or Libraries(module, job), b""
-        if ahead:
+        libraries, command = prebuilt or Libraries(module, job), b""
+        if prebuilt:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent had blocked it
             with span("the run: load libraries ahead"):
                 libraries.load_ahead()

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.run_options import EMBEDDED, FAST, RULES_OFF, whole
-from pypto_build.replay.prestart import Ahead, start_ahead
+from pypto_build.replay.prestart import PrestartedChild, prestart_child
 from pypto_build.replay.request import Request
 from pypto_build.replay.results import REPLAYS, hide, show
 from pypto_build.replay.run_options import SettingValue, add_run_options, number, settings_of
@@ -132,12 +132,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         request = request_from(words)
     except ArtifactError as error:
         return usage_error(words, error) if await_turn() else INTERRUPTED
-    return run_in_turn(request, start_ahead(request) if has_to_wait() else None)
+    return run_in_turn(request, prestart_child(request) if has_to_wait() else None)
 
 
 def run_in_turn(
     request: Request,
-    ahead: Ahead | None,
+    prestarted: PrestartedChild | None,
     begin: Callable[[], object] = lambda: None,
     may_run: Callable[[], bool] = lambda: True,
 ) -> int:
@@ -153,26 +153,27 @@ def run_in_turn(
             return 0
         begun = True
         begin()
-        return run(request, ahead) if has_turn else INTERRUPTED
+        return run(request, prestarted) if has_turn else INTERRUPTED
     except KeyboardInterrupt:
         print("[RUN] interrupted", file=sys.stderr)
         if not begun:
             begin()
         return INTERRUPTED
     finally:
-        if ahead:
-            ahead.cancel()
+        if prestarted:
+            prestarted.cancel()
 
 
-def run(request: Request, ahead: Ahead | None = None) -> int:
-    """Replay, make OUT show the results, and return the exit status. A child that was started `ahead` for this is
-    used."""
+def run(request: Request, prestarted: PrestartedChild | None = None) -> int:
+    """Replay, link the results into OUT, and return the exit status. A ``prestarted`` child, started for this run,
+    is used.
+    """
     status = INTERRUPTED
     try:
         if request.results:
             hide(request.build_dir)
         try:
-            status = replay(request, ahead=ahead).exit_status
+            status = replay(request, prestarted=prestarted).exit_status
         except KeyboardInterrupt:
             print("[RUN] interrupted", file=sys.stderr)
         if request.results:

@@ -97,7 +97,9 @@ _SMALL = 2.0**-14
 
 
 def out_of_tolerance(actual: Floats, expected: Floats, rtol: float, atol: float) -> Bools:
-    """Elements beyond `atol + rtol * abs(expected)`; any NaN or infinity on either side is beyond."""
+    """Return the mask of elements beyond `atol + rtol * abs(expected)`; NaN or infinity on either side counts as
+    beyond.
+    """
     with np.errstate(invalid="ignore"):
         off = ~(np.abs(actual - expected) <= atol + rtol * np.abs(expected))
     bad: Bools = off | ~np.isfinite(actual) | ~np.isfinite(expected)
@@ -113,7 +115,9 @@ def ratio_allclose(
     valid_axis: int = 0,
     zero_tail: bool = False,
 ) -> Comparator:
-    """At most `round(max_error_ratio * numel)` elements out of tolerance; `atol`, `rtol` default to the replay's."""
+    """Return a comparator that accepts at most `round(max_error_ratio * numel)` elements out of tolerance. `atol`
+    and `rtol` default to the replay's.
+    """
     parameters = dict(locals())
     fixed_atol, fixed_rtol = atol, rtol
 
@@ -166,10 +170,11 @@ def ratio_reldiff(
     valid_axis: int = 0,
     zero_tail: bool = False,
 ) -> Comparator:
-    """At most `round(pct_thd * numel)` relative differences beyond `diff_thd`, and all below `max_diff_hd`.
+    """Return a comparator that accepts at most `round(pct_thd * numel)` relative differences beyond `diff_thd`, and
+    none beyond `max_diff_hd`.
 
-    The difference is symmetric: `abs(a - e) / (max(abs(a), abs(e), 2**-14 / diff_thd) + 1e-9)`, and the absolute one
-    where that is below `diff_thd`.
+    The difference is symmetric: `abs(a - e) / (max(abs(a), abs(e), 2**-14 / diff_thd) + 1e-9)`; the absolute difference
+    counts if it is below `diff_thd`.
     """
     parameters = dict(locals())
 
@@ -202,7 +207,7 @@ def ratio_reldiff(
 
 
 def relative_difference(a: Floats, e: Floats, diff_thd: float) -> tuple[Floats, Floats]:
-    """Absolute and symmetric relative difference of the rule above."""
+    """Return the absolute and the symmetric relative difference of `ratio_reldiff`."""
     with np.errstate(invalid="ignore"):
         delta = np.abs(a - e)
         size = np.maximum(np.maximum(np.abs(a), np.abs(e)), _SMALL / diff_thd) + 1e-9
@@ -214,9 +219,10 @@ def error_distribution(
     quantiles: tuple[float, ...] = (0.5, 0.9, 0.99, 0.999, 0.9999, 1.0),
     always_pass: bool = True,
 ) -> Comparator:
-    """Relative L2 error, cosine, the share of elements beyond each threshold, and percentiles.
+    """Return a comparator that reports relative L2 error, cosine, the share of elements beyond each threshold, and
+    percentiles.
 
-    Fails only with `always_pass=False` and a NaN or infinity in the actual output.
+    It fails only with `always_pass=False` and a NaN or infinity in the actual output.
     """
     parameters = locals() | {"diff_thds": tuple(diff_thds), "quantiles": tuple(quantiles)}
 
@@ -277,10 +283,10 @@ def mapped_pool_ratio_allclose(
     rtol: float | None = None,
     max_error_ratio: float = 0.005,
 ) -> Comparator:
-    """A pool `[blocks, block, …]`, or `[ranks, blocks, block, …]` with `leading_rank_axis`.
+    """Return a comparator for a pool `[blocks, block, …]`, or `[ranks, blocks, block, …]` with `leading_rank_axis`.
 
     The integer input `mapping_name` names the rows (`block * block_size + slot`) that the program writes, -1 for none;
-    with ranks its first axis counts them. Mapped rows get the ratio rule, all others must equal the golden exactly.
+    with ranks its first axis counts them. Mapped rows get the ratio rule; all other rows must equal the golden exactly.
     """
     parameters = locals() | {"mapping_shape": tuple(mapping_shape)}
     fixed_atol, fixed_rtol = atol, rtol
@@ -357,7 +363,8 @@ def _rank_fault(
 
 
 def topk_pair_compare(vals_name: str, *, dim: int = -1, descending: bool = True, max_show: int = 10) -> Comparator:
-    """Compare indices with the golden's; others are allowed where values of output `vals_name` are still in order.
+    """Compare indices with the golden's; other indices are allowed where the values of output `vals_name` are still in
+    order.
 
     A differing index is allowed if the paired value lies between its neighbours along `dim`. The values themselves are
     compared as an output of their own.
@@ -420,7 +427,7 @@ def load_comparator(path: Path, output: str) -> Comparator:
         if not (isinstance(ok, (bool, np.bool_)) and isinstance(message, str)):
             text = f"{_FUNCTION} returned {result!r:.60} for '{output}'"
             raise ArtifactError(
-                from_here(path), text, ("return True or False, or a pair of that and a message"), kind=_KIND
+                from_here(path), text, "return True or False, or a pair of that and a message", kind=_KIND
             )
         return bool(ok), message
 
@@ -444,8 +451,9 @@ def _function(path: Path) -> Callable[..., Any]:
 
 @contextmanager
 def _code_of_users(path: Path) -> Iterator[None]:
-    """In the block, find modules beside the file, and convert every exception to an error of the file, at its last line
-    there."""
+    """While the block runs, import modules beside the file, and convert every exception to an error at the last line
+    of the file that it passed.
+    """
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         with modules_beside(path):
@@ -472,7 +480,7 @@ COMPARATORS: dict[str, Callable[..., Comparator]] = {
 
 
 def comparator_of(spec: str, output: str) -> Comparator:
-    """Return the comparator of an output: a call of one of ours, or the file of a user's own (`*.py`).
+    """Return the comparator of an output: a call of a built-in comparator, or a file of the user's (`*.py`).
 
     Raises `ArtifactError`.
     """
@@ -500,12 +508,12 @@ def parse_comparator(spec: str) -> Comparator:
         keywords = {keyword.arg or "**": ast.literal_eval(keyword.value) for keyword in call.keywords}
     except ValueError:
         raise ArtifactError(
-            option, ("its arguments must be literal numbers or strings"), f"{call.func.id}{_signature(factory)}"
+            option, "its arguments must be literal numbers or strings", f"{call.func.id}{_signature(factory)}"
         ) from None
     for name, value in (*(("", value) for value in positional), *keywords.items()):
         if (isinstance(value, float) or name in ("rtol", "atol")) and value is not None and not is_tolerance(value):
             raise ArtifactError(
-                option, (f"'{value}' is not a finite number of at least 0"), "write such a number, for example 1e-3"
+                option, f"'{value}' is not a finite number of at least 0", "write such a number, for example 1e-3"
             )
     try:
         return factory(*positional, **keywords)

@@ -24,7 +24,7 @@ PIECE = 1 << 18
 
 
 def pieces(size: int) -> Iterator[slice]:
-    """Slices that cover ``size`` flat elements in order."""
+    """Yield slices that cover ``size`` flat elements in order."""
     return (slice(start, min(start + PIECE, size)) for start in range(0, size, PIECE))
 
 
@@ -64,7 +64,7 @@ class Numbers:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Return the number of elements."""
         return self._flat.size
 
 
@@ -88,7 +88,7 @@ class Difference:
 
     @property
     def count(self) -> int:
-        """Number of mismatched elements."""
+        """Return the number of mismatched elements."""
         return int(np.count_nonzero(self.mask))
 
 
@@ -127,7 +127,7 @@ def _may_hold_nan(stored: Array, dtype: str) -> bool:
 
 
 def _distance(a: Array, e: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Absolute difference and the size of the expected value, in float64."""
+    """Return the absolute difference and the size of the expected value, in float64."""
     wide_a, wide_e = a.astype(np.float64), e.astype(np.float64)
     return np.abs(wide_a - wide_e), np.abs(wide_e)
 

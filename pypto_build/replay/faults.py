@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pypto_build.artifact.outputs import actual_place
+from pypto_build.artifact.outputs import local_source
 from pypto_build.facts.faults import Escaped, FaultKind, Nearness
 from pypto_build.facts.faults import Status as FaultStatus
 from pypto_build.replay.verdict import ErrorInfo, Status
@@ -134,7 +134,7 @@ def run_fault(record: FaultRecord, binary: Path) -> RunFault:
     """Return the fault that the run itself reported; `binary` belongs to the same artifact."""
     for name in _PLACES:
         if record.fields.get(name):
-            record.fields[name] = actual_place(str(record.fields[name]), binary)
+            record.fields[name] = local_source(str(record.fields[name]), binary)
     error = ErrorInfo(
         status_of(record),
         printable(message_of(record)),
@@ -222,7 +222,7 @@ class Culprit:
 
     @property
     def subject(self) -> str:
-        """The first words of a message."""
+        """Return the first words of a message: the task, kernel or orchestration."""
         if self.loading:
             return f"loading {_readable(self.loading)}"
         if self.task is None:

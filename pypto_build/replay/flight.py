@@ -16,7 +16,7 @@ from pypto_build.facts import layouts
 from pypto_build.facts.comparisons import COMPARISONS
 from pypto_build.facts.layouts import FlightEvent
 from pypto_build.replay.verdict import ErrorInfo
-from pypto_build.runtime.faults import FaultRecord, is_known, printable
+from pypto_build.runtime.faults import FaultRecord, kind_exists, printable
 
 # Reads the flight recorder: the last events of the orchestration and of every core of a run.
 # The runtime writes them while it runs, into shared memory given as option ``flight``. `facts/layouts.py` defines
@@ -114,7 +114,7 @@ _WORDS: dict[FlightEvent, Callable[[Event], str]] = {
 
 
 def read_flight(buffer: memoryview | bytes) -> list[Event]:
-    """The events of the last run in the memory, the earliest first; none if nothing was recorded."""
+    """Return the events of the last run in the memory, the earliest first; empty if nothing was recorded."""
     view = memoryview(buffer).cast("B")
     if len(view) < _HEAD_BYTES:
         return []
@@ -168,7 +168,7 @@ class Kept(About, frozen=True):
     text: str
 
     def line(self, ranks: bool) -> str:
-        """Return the event as a line for people."""
+        """Return the event as a line for users."""
         source = "orchestration" if self.core < 0 else f"core {self.core}" + (f" ({self.role})" if self.role else "")
         return f"{self.ms:+10.3f} ms  {f'rank {self.rank} ' if ranks else ''}{source}: {self.text}"
 
@@ -246,6 +246,6 @@ def _kept(event: Event, rank: int, last: int) -> Kept:
 def read_kept(path: Path) -> Flight:
     """Return the events in `path`. Raises `ArtifactError` if the file is missing or invalid."""
     flight = read_record(path, Flight, "holds no events", "replay again", schema=SCHEMA)
-    if flight.fault and not is_known(flight.fault):
+    if flight.fault and not kind_exists(flight.fault):
         raise ArtifactError(path, f"the recorded fault has the unknown kind {flight.fault.kind}", "replay again")
     return flight

@@ -133,7 +133,7 @@ class History:
                 database.close()
         except (sqlite3.Error, OSError, OverflowError, ValueError, msgspec.MsgspecError) as error:
             raise ArtifactError(
-                self.path, (f"is not a valid history of runs: {error}"), "a new history is started"
+                self.path, f"is not a valid history of runs: {error}", "a new history is started"
             ) from None
 
 

@@ -1,5 +1,4 @@
-"""Finds source lines of binaries that were compiled without line numbers: compiles them again, with them, after a
-crash.
+"""Finds source lines in binaries without line numbers: after a crash, recompiles them with line numbers.
 
 Line numbers in every binary would slow down every compilation. The command comes from ``compile_commands.json`` above
 the binary. It makes a shared object with the same functions, so an offset in a function stays the same.
@@ -19,7 +18,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from pypto_build.artifact.files import decode_json, read_bytes, read_text
-from pypto_build.artifact.outputs import actual_place
+from pypto_build.artifact.outputs import local_source
 from pypto_build.facts.faults import Nearness
 from pypto_build.facts.places import FLAG
 from pypto_build.replay.verdict import ErrorInfo
@@ -150,7 +149,7 @@ _SYMBOL = re.compile(r"([0-9a-f]+) .{5}.F \S+\t([0-9a-f]+)\s+(?:\.\w+\s+)?(\S+)"
 
 def of_this_machine(frame: Frame) -> Frame:
     """Return a frame with the paths of its sources on this machine."""
-    line, code = (actual_place(position, frame.module) for position in (frame.line, frame.code))
+    line, code = (local_source(position, frame.module) for position in (frame.line, frame.code))
     return replace(frame, line=line, code=code)
 
 

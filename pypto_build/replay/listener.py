@@ -20,7 +20,7 @@ from pypto_build import terminal
 from pypto_build.replay.child import Reply
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.verdict import ErrorInfo
-from pypto_build.runtime.faults import is_known, printable
+from pypto_build.runtime.faults import kind_exists, printable
 
 _TAIL_BYTES = 8192
 _PIECE = 1 << 16
@@ -39,7 +39,7 @@ class Lines:
         self.ended = self.flooded = self.whole = False
         self._pending = bytearray()
 
-    def wanted(self) -> tuple[int, int]:
+    def awaited(self) -> tuple[int, int]:
         """Return the descriptor and the poll event that `take` waits for."""
         return self.descriptor, select.POLLIN
 
@@ -82,7 +82,7 @@ class Printed:
         """Return whether there is nothing more to read, and all has been passed on."""
         return self._closed and not self._out
 
-    def wanted(self) -> tuple[int, int]:
+    def awaited(self) -> tuple[int, int]:
         """Return the descriptor and the poll event that `take` waits for: input to read, or room to write."""
         return (self._target, select.POLLOUT) if self.blocked else (self.descriptor, select.POLLIN)
 
@@ -158,7 +158,7 @@ class Listener:
         poll = select.poll()
         for source in self._all:
             if not source.ended:
-                descriptor, event = source.wanted()
+                descriptor, event = source.awaited()
                 waiting[descriptor] = [*waiting.get(descriptor, []), source]
                 poll.register(descriptor, event)
         for descriptor, _ in poll.poll(timeout_s * 1000):
@@ -239,7 +239,7 @@ def _name(text: str | None) -> str | None:
 
 def _possible(reply: Reply, sizes: Sequence[int]) -> bool:
     """Return whether the numbers of a reply are within possible bounds."""
-    if reply.fault is not None and not is_known(reply.fault):
+    if reply.fault is not None and not kind_exists(reply.fault):
         return False
     if not (0 <= reply.tasks < _LIMIT and math.isfinite(reply.run_s) and reply.run_s >= 0):
         return False

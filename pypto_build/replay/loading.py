@@ -64,21 +64,21 @@ class LoadingNote:
     BYTES = 512
 
     def __init__(self, report: memoryview) -> None:
-        self._place = report[-self.BYTES :]
+        self._path_buffer = report[-self.BYTES :]
 
     def set(self, path: Path | None) -> None:
         """Write the path of the file that is loaded next; None when loading is over."""
         text = (str(path) if path else "").encode()[: self.BYTES - 1]
-        self._place[: len(text) + 1] = text + b"\0"
+        self._path_buffer[: len(text) + 1] = text + b"\0"
 
     @property
     def text(self) -> str:
         """Return the file that is being loaded; empty if there is none."""
-        return bytes(self._place).partition(b"\0")[0].decode(errors="replace")
+        return bytes(self._path_buffer).partition(b"\0")[0].decode(errors="replace")
 
 
 class Files:
-    """Files with the identity that the system gave when this was made: device, inode, size and both times."""
+    """Files with their identity at construction: device, inode, size and both times."""
 
     _ENTRY = struct.Struct("QQqqq")
     _SAME_FILE = 16  # bytes: device and inode
@@ -111,7 +111,7 @@ class Files:
         return all(size >= 0 and max(times) < moment_ns for _, _, size, *times in entries)
 
     def only(self, chosen: Sequence[bool]) -> Files:
-        """Return the files that `wanted` selects, with their recorded identity."""
+        """Return the files that the predicate selects, with their recorded identity."""
         files = Files(self._module, [])
         files.paths = [path for path, one in zip(self.paths, chosen, strict=True) if one]
         files._seen = b"".join(seen for seen, one in zip(self._each(self._seen), chosen, strict=True) if one)
@@ -149,7 +149,7 @@ class Libraries:
         return before.only(loaded)
 
     def _takes(self, kernel: KernelBinary) -> bool:
-        """Load a kernel ahead and return whether that worked. Errors are reported when the kernel's run comes."""
+        """Load a kernel ahead and return whether that worked. Errors are reported when the kernel is run."""
         try:
             return bool(self._runtime.load_kernel_ahead(*_words(kernel)))
         except self._module.RuntimeFault:

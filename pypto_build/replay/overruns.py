@@ -23,7 +23,7 @@ _BYTES = 512
 _IN_PLACE: dict[str, SettingValue] = {"protect_inputs": False}
 
 #: Runs once on an arena, with these options in place of those of the request. Raises `RunFault`.
-RunAgain = Callable[[Arena, dict[str, SettingValue]], None]
+Rerun = Callable[[Arena, dict[str, SettingValue]], None]
 
 
 class _Task(Protocol):
@@ -40,7 +40,7 @@ def overrun_message(overrun: Overrun, tensor: TensorArg, writer: str = "a kernel
     return f"{writer} wrote outside tensor '{tensor.name}': at byte {overrun.offset}, while it has {tensor.nbytes}"
 
 
-def name_writer(error: ErrorInfo, overrun: Overrun, tensors: Sequence[TensorArg], run: RunAgain) -> None:
+def name_writer(error: ErrorInfo, overrun: Overrun, tensors: Sequence[TensorArg], run: Rerun) -> None:
     """Add the task that wrote next to a tensor to an error that reports such a write."""
     sizes = [tensor.nbytes for tensor in tensors]
     trapped = _trapped(overrun, sizes, run)
@@ -54,7 +54,7 @@ def name_writer(error: ErrorInfo, overrun: Overrun, tensors: Sequence[TensorArg]
         error.message += f", in {error.line}"
 
 
-def _trapped(overrun: Overrun, sizes: list[int], run: RunAgain) -> ErrorInfo | None:
+def _trapped(overrun: Overrun, sizes: list[int], run: Rerun) -> ErrorInfo | None:
     """Return the crash of a run with closed red zones, if it crashed inside one."""
     arena = Arena(sizes, at_ends=overrun.offset > 0)
     base = _address(arena)
@@ -82,7 +82,7 @@ def _close(arena: Arena, base: int) -> list[tuple[int, int]]:
     return pages
 
 
-def _watched(sizes: list[int], run: RunAgain) -> tuple[str, str] | tuple[None, None]:
+def _watched(sizes: list[int], run: Rerun) -> tuple[str, str] | tuple[None, None]:
     """Return the number of the first task after which a red zone is changed, and the name of its kernel."""
     arena = Arena(sizes)
     first = _FirstOverrun(arena)

@@ -18,7 +18,7 @@ from pypto_build.facts.run_options import EMBEDDED
 from pypto_build.replay.cli import request_from, run_in_turn, terminate
 from pypto_build.replay.embedded import job_of
 from pypto_build.replay.loading import Files, Libraries, load_embedded
-from pypto_build.replay.prestart import start_ahead
+from pypto_build.replay.prestart import prestart_child
 from pypto_build.replay.request import Request
 from pypto_build.trace import note_start
 
@@ -26,7 +26,7 @@ from pypto_build.trace import note_start
 _TICK_NS = 50_000_000
 
 
-class _Standing:
+class _Loaded:
     """The files that this process has loaded. It was ``started`` at that time of the system's clock."""
 
     def __init__(self, words: Sequence[str], started: int) -> None:
@@ -48,22 +48,26 @@ class _Standing:
         return self._is_settled and self._code.are_unchanged() and self._loaded.are_whole()
 
 
-_LOADED: list[_Standing] = []
+_LOADED: list[_Loaded] = []
 
 
 def load(words: Sequence[str], started: int) -> None:
     """Load the current files that a replay with this command line needs, in a process that was ``started`` before."""
-    _LOADED.append(_Standing(words, started))
+    _LOADED.append(_Loaded(words, started))
 
 
 def is_whole() -> bool:
-    """Return whether the loaded files can be used. Kernel libraries that were replaced do not matter."""
+    """Return whether the loaded files are still valid. Replaced kernel libraries do not matter, since forks reload
+    them.
+    """
     return all(loaded.is_whole() for loaded in _LOADED)
 
 
 def run(begin: Callable[[], object]) -> int:
-    """Run the replay when its turn comes; return the exit status. Unless ``begin`` was called, nothing was done."""
+    """Run the replay when its turn comes; return the exit status. If ``begin`` was not called, nothing has been
+    executed.
+    """
     (loaded,) = _LOADED
     signal.signal(signal.SIGTERM, terminate)
     note_start("the replay, forked")
-    return run_in_turn(loaded.request, start_ahead(loaded.request, loaded.libraries), begin, loaded.is_whole)
+    return run_in_turn(loaded.request, prestart_child(loaded.request, loaded.libraries), begin, loaded.is_whole)

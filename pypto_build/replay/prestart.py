@@ -30,7 +30,7 @@ _SHARE = 8
 
 
 @dataclass
-class Ahead:
+class PrestartedChild:
     """A child that was started ahead of a run, with the memory of the tensors."""
 
     _started_for: tuple[Request, Interface, Sequence[object]]
@@ -66,7 +66,7 @@ class Ahead:
                 pass
 
 
-def start_ahead(request: Request, libraries: Libraries | None = None) -> Ahead | None:
+def prestart_child(request: Request, libraries: Libraries | None = None) -> PrestartedChild | None:
     """Start the child of a run that will probably be requested; this process already has ``libraries`` loaded.
 
     Returns None for any error: the run itself reports that when its turn comes.
@@ -80,7 +80,7 @@ def start_ahead(request: Request, libraries: Libraries | None = None) -> Ahead |
         return None
 
 
-def _start(request: Request, libraries: Libraries | None) -> Ahead | None:
+def _start(request: Request, libraries: Libraries | None) -> PrestartedChild | None:
     interface = read_interface(request.build_dir / "interface.json")
     data = snapshot(request.artifact_dir, request.data, request.golden)
     if not data.inputs:  # making them up takes its time
@@ -94,16 +94,17 @@ def _start(request: Request, libraries: Libraries | None) -> Ahead | None:
     if libraries is None or not libraries.is_for(module, job):
         libraries = Libraries(module, job)
     files = Files(module, map(str, job.binaries))
-    worker = Worker(job, tensor_buffers(binding, arena), bounds_of(request), partial(serve, ahead=libraries))
+    worker = Worker(job, tensor_buffers(binding, arena), bounds_of(request), partial(serve, prebuilt=libraries))
     if sum(tensor.nbytes for tensor in binding.tensors) * _SHARE <= default_memory_bytes():
         for index, tensor in enumerate(binding.tensors):
             if tensor.initial is not None:
                 arena.fill(index, tensor.initial)
-    return Ahead((request, interface, _looks(binding)), files, arena, worker)
+    return PrestartedChild((request, interface, _looks(binding)), files, arena, worker)
 
 
 def _looks(binding: Binding) -> Sequence[object]:
-    """Return the argument properties that a child is started with: those of the tensors except their contents, and
-    scalars."""
+    """Return the properties that a child's arguments must have in common: those of the tensors except their
+    contents, and scalars.
+    """
     tensors = [(tensor.name, tensor.direction, tensor.dtype, tensor.shape) for tensor in binding.tensors]
     return [*tensors, *binding.scalars]

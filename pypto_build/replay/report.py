@@ -41,7 +41,7 @@ class Log:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """`[RUN] name ...` before the block and `[RUN] name done (0.01s)` after it."""
+        """Print `[RUN] name ...` before the block and `[RUN] name done (0.01s)` after it."""
         self.detail(f"{name} ...")
         start = time.perf_counter()
         with span(name), terminal.progress(lambda: f"[RUN] {name}"):
@@ -50,7 +50,7 @@ class Log:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the log was opened."""
+        """Return the seconds since the log was opened."""
         return time.perf_counter() - self._start
 
 
@@ -60,7 +60,7 @@ def _one_line(text: str) -> str:
 
 
 def output_line(result: OutputResult) -> str:
-    """`  'y' PASS  shape=(1024, 512) dtype=torch.float32`, with the comparator if it is not the default."""
+    """Return ` 'y' PASS shape=(1024, 512) dtype=torch.float32`, with the comparator if it is not the default."""
     word = {"pass": "PASS", "mismatch": "FAIL", "unchecked": "UNCHECKED"}[result.status]
     rule = f" ({result.comparator})" if result.comparator not in ("", "allclose") else ""
     return f"  '{result.name}' {word}  shape={tuple(result.shape)} dtype=torch.{result.dtype}{rule}"

@@ -105,5 +105,5 @@ class Request:
 
     @property
     def results_dir(self) -> Path:
-        """Return the directory of everything that the run leaves."""
+        """Return the directory of all results of the run."""
         return self.results or self.build_dir

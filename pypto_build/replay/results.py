@@ -18,14 +18,14 @@ LATEST = "latest"
 
 
 def hide(out: Path) -> None:
-    """Remove the links in ``out`` while their targets are made again; other files stay."""
+    """Remove the links in ``out`` while their targets are rewritten; other files stay."""
     for name in NAMES:
         if (out / name).is_symlink():
             (out / name).unlink(missing_ok=True)  # another run may take it away meanwhile
 
 
 def show(results: Path) -> None:
-    """Make OUT show ``results``, a directory in ``OUT/replays``, in place of the previous one."""
+    """Link OUT to ``results``, a directory in ``OUT/replays``, in place of the previous one."""
     out = results.parent.parent
     _link(results.parent / LATEST, results.name)
     for name in NAMES:

@@ -17,7 +17,7 @@ _SELECTED_DUMP = 2
 
 
 def add_run_options(parser: argparse.ArgumentParser, takes: Callable[[RunOption], bool]) -> None:
-    """Declare the flags of the options that a tool ``takes``; values are kept under the flags' names."""
+    """Add the flags of the options that a tool ``takes``; parsed values have the flags' names."""
     for option in RUN_OPTIONS.values():
         if not option.flag or not takes(option):
             continue

@@ -1,4 +1,4 @@
-"""Rules of the device that a run of checked kernels (CHECK=1) broke, where the kernels' text alone does not decide."""
+"""Checks device rules that only a run of checked kernels (CHECK=1) decides."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class ExecutedRecord(msgspec.Struct, frozen=True):
 
 
 def rules_of_run(request: Request, kernels: Mapping[int, str]) -> RunRules:
-    """Return the rules to hold a run against: those of some kernels, whose sources are named by `func_id`."""
+    """Return the rules that a run is checked against, for kernels whose sources are named by `func_id`."""
     root = request.artifact_dir
     sources = {number: root / source for number, source in kernels.items()}
     return RunRules(sources, root, request.platform.removesuffix("sim"))
 
 
 def read_executed(path: Path) -> ExecutedRecord:
-    """Return what a run recorded. Raises a usage error for another file."""
+    """Return the recorded instructions of a run. Raises a usage error for another file."""
     record = read_record(path, ExecutedRecord, "is no record of operands", _AGAIN)
     if any(one.site >= len(record.sites) or len(one.numbers) % 8 for one in record.executed):
         raise ArtifactError(path, "has operands of an instruction that the file does not define", _AGAIN)

@@ -43,7 +43,7 @@ from pypto_build.trace import span
 if TYPE_CHECKING:
     from pypto_build.device.run import RunRules
     from pypto_build.replay.comparators import Comparator
-    from pypto_build.replay.prestart import Ahead
+    from pypto_build.replay.prestart import PrestartedChild
     from pypto_build.replay.timing import Timelines
 
 import re
@@ -101,7 +101,7 @@ def _open_kernels(build_dir: Path, interface: Interface) -> dict[int, str]:
 
 
 def _remove_record(path: Path) -> None:
-    """Remove a record, and its directory unless the run left something else there."""
+    """Remove a record, and its directory unless it has other files."""
     path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         path.parent.rmdir()
@@ -115,18 +115,20 @@ _NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQ
 
 
 def _print(line: str) -> None:
-    """Print at once, so that the lines of kernels come in between where they belong."""
+    """Print with a flush, so that lines of kernels appear at the right position."""
     try:
         terminal.say(line)
     except BrokenPipeError:  # the reader has closed its end; the verdict is still written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def replay(request: Request, write: Callable[[str], None] | None = _print, ahead: Ahead | None = None) -> Verdict:
-    """Run an artifact in a process of its own, compare its outputs with the golden, and write verdict.json.
+def replay(
+    request: Request, write: Callable[[str], None] | None = _print, prestarted: PrestartedChild | None = None
+) -> Verdict:
+    """Run an artifact in its own process, compare its outputs with the golden, and write verdict.json.
 
-    Every fault of the input, the data or the kernels ends in the verdict; no exception is raised for it. `write` takes
-    the log, line by line; None runs silently. A child that was started `ahead` for this run is used.
+    Every fault of the input, the data or the kernels is reported in the verdict; none raises an exception. `write`
+    receives the log, line by line; None runs silently. A `prestarted` child, started for this run, is used.
     """
     log = Log(write or (lambda _: None), request.verbose)
     verdict = Verdict("runtime_error", request.artifact_dir.name, request.platform, request.runtime)
@@ -134,7 +136,7 @@ def replay(request: Request, write: Callable[[str], None] | None = _print, ahead
     verdict.unproven = request.unproven
     try:
         request.verdict_path.unlink(missing_ok=True)
-        _Session(request, verdict, log, ahead).run()
+        _Session(request, verdict, log, prestarted).run()
     except ArtifactError as error:
         prefix = f"{error.path}: " if error.path else ""
         verdict.status = error.kind
@@ -178,9 +180,9 @@ def _note_failure(verdict: Verdict, error: OSError) -> None:
 class _Session:
     """The stages of a replay, filling in the verdict as they go."""
 
-    def __init__(self, request: Request, verdict: Verdict, log: Log, ahead: Ahead | None) -> None:
+    def __init__(self, request: Request, verdict: Verdict, log: Log, prestarted: PrestartedChild | None) -> None:
         self._request = request
-        self._ahead = ahead
+        self._prestarted = prestarted
         self._verdict = verdict
         self._log = log
         self._overrun: Overrun | None = None
@@ -228,7 +230,7 @@ class _Session:
     def _open(self, interface: Interface, binding: Binding) -> tuple[contextlib.AbstractContextManager[Rounds], Arena]:
         """Return the object that executes the rounds, and the memory of the tensors."""
         request = self._request
-        taken = self._ahead.take(request, interface, binding) if self._ahead else None
+        taken = self._prestarted.take(request, interface, binding) if self._prestarted else None
         if taken:
             return taken
         sizes = [tensor.nbytes for tensor in binding.tensors]
@@ -348,7 +350,7 @@ class _Session:
         from pypto_build.replay.overruns import name_writer
 
         def run(arena: Arena, options: Mapping[str, SettingValue]) -> None:
-            self._run_again(options, interface, binding, arena)
+            self._rerun(options, interface, binding, arena)
 
         name_writer(error, overrun, binding.tensors, run)
 
@@ -361,13 +363,11 @@ class _Session:
 
         def run(options: Mapping[str, SettingValue]) -> None:
             arena = Arena([tensor.nbytes for tensor in binding.tensors])
-            self._run_again({**options, "log_level": _SILENT}, interface, binding, arena)
+            self._rerun({**options, "log_level": _SILENT}, interface, binding, arena)
 
         advise(error, run)
 
-    def _run_again(
-        self, options: Mapping[str, SettingValue], interface: Interface, binding: Binding, arena: Arena
-    ) -> None:
+    def _rerun(self, options: Mapping[str, SettingValue], interface: Interface, binding: Binding, arena: Arena) -> None:
         """Run once more without leaving records. Raises `RunFault`."""
         again = replace(self._request, options=options, rounds=1)
         job, bounds = job_of(again, interface, binding), replace(bounds_of(again), keeps=False)
@@ -454,7 +454,7 @@ def _comparators(specs: Mapping[str, str | Comparator], binding: Binding) -> dic
         if name not in (*outputs, ALL_OUTPUTS):
             raise ArtifactError(
                 f"--comparator {name}={spec}",
-                (f"'{name}' is not an output of the program"),
+                f"'{name}' is not an output of the program",
                 f"the outputs are {', '.join(outputs)}",
             )
     rules = dict.fromkeys(outputs, specs[ALL_OUTPUTS]) if ALL_OUTPUTS in specs else {}

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Code:
-    """One code: its name, what happened, what to do, and where to look: orchestration, kernel, runtime or size."""
+    """One code: its name, its meaning, the remedy, and the place of the cause: orchestration, kernel, runtime or
+    size.
+    """
 
     name: str
     message: str

@@ -30,7 +30,7 @@ def storage(data: memoryview | bytes, dtype: str, shape: tuple[int, ...]) -> Arr
 
 
 def decode(stored: Array, dtype: str) -> Array:
-    """Stored elements as numbers: numpy's own types as they are, the others as float32."""
+    """Return stored elements as numbers: numpy's own types unchanged, the others as float32."""
     if dtype == "bfloat16":
         return (stored.astype(np.uint32) << 16).view(np.float32)
     if dtype.startswith("float8"):
@@ -58,7 +58,7 @@ def _float8_values(dtype: str) -> npt.NDArray[np.float32]:
 
 
 def encode(values: npt.NDArray[np.float32], dtype: str) -> Array:
-    """float32 values as stored elements of `dtype`, rounded to nearest even; integers are taken as they are."""
+    """Return float32 values as stored elements of `dtype`, rounded to nearest even; integers are stored unchanged."""
     if dtype == "bfloat16":
         bits = values.view(np.uint32)
         rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
@@ -81,9 +81,10 @@ def _encode_float8(values: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[n
 
 
 def seeded_bytes(seed: int, name: str, dtype: str, shape: tuple[int, ...]) -> bytes:
-    """Bytes of a tensor of `shape`: normal for floating-point dtypes, 0..7 for integers, 0 or 1 for bool.
+    """Return the bytes of a tensor of `shape`: normal values for floating-point dtypes, 0..7 for integers, 0 or 1 for
+    bool.
 
-    The values depend on seed, parameter name, dtype and shape only, so adding a parameter leaves the others alone.
+    They depend on seed, parameter name, dtype and shape only, so adding a parameter does not change the others.
     """
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
     values: npt.NDArray[np.float32]

@@ -124,7 +124,7 @@ class Verdict(msgspec.Struct):
 
     @property
     def exit_status(self) -> int:
-        """The process exit status that goes with this verdict."""
+        """Return the process exit status for this verdict."""
         return EXIT_STATUS[self.status]
 
     @property
@@ -134,7 +134,7 @@ class Verdict(msgspec.Struct):
 
     @property
     def where(self) -> str:
-        """Return what follows the status: the platform that took the place of another one, and what is unproven."""
+        """Return the text after the status: the platform that replaced the requested one, and unproven results."""
         platform = f" on the CPU, as {self.platform}" if self.requested != self.platform else ""
         return platform + (f" (unproven: {self.unproven})" if self.unproven else "")
 

@@ -150,8 +150,9 @@ _ALL_S = 0.5
 
 
 class Questions:
-    """Sends commands to the runs whose reports begin at `starts`. `send` delivers a signal; `wait` reads output for
-    some seconds."""
+    """Sends commands to runs, through their reports, which begin at `starts`. `send` delivers a signal; `wait` reads
+    output for some seconds.
+    """
 
     def __init__(
         self, report: mmap.mmap, starts: Sequence[int], send: Callable[[], None], wait: Callable[[float], object]
@@ -381,7 +382,7 @@ class Worker:
             remaining = self._deadline - time.monotonic()
             if remaining <= 0:
                 raise self._late_fault() or self._hang()
-            if remaining > _FAULT_S and self._fault_known():
+            if remaining > _FAULT_S and self._has_fault():
                 self._deadline = time.monotonic() + _FAULT_S
                 continue
             if self._alive:
@@ -480,7 +481,7 @@ class Worker:
     def _loading(self) -> str:
         return LoadingNote(memoryview(self._report)[:REPORT_BYTES]).text
 
-    def _fault_known(self) -> bool:
+    def _has_fault(self) -> bool:
         """Return whether the runtime has recorded a fault. It reads a byte of the report, so that nothing need be
         imported."""
         return self._report[layouts.Report.fault.offset] == COMPLETE
@@ -504,13 +505,13 @@ class Worker:
         if report is None or report.fault is None:
             return None
         self.end()
-        return self._told(report.fault, self._job.binaries[-1])
+        return self._reported_fault(report.fault, self._job.binaries[-1])
 
     def _binary_of(self, reply: Reply) -> Path:
         """Return a binary of the artifact that a fault belongs to."""
         return self._job.binaries[-1]
 
-    def _told(self, record: FaultRecord, binary: Path) -> RunFault:
+    def _reported_fault(self, record: FaultRecord, binary: Path) -> RunFault:
         """Return the fault of a record; ``binary`` belongs to the same artifact. A hang gets the state of every
         core."""
         fault = run_fault(record, binary)
@@ -526,7 +527,7 @@ class Worker:
         if reply.fault is None:
             return no_reply()
         error = describe_exception(reply.fault, self._memory_bytes, self._read_report)
-        return RunFault("runtime_error", error) if error else self._told(reply.fault, self._binary_of(reply))
+        return RunFault("runtime_error", error) if error else self._reported_fault(reply.fault, self._binary_of(reply))
 
     def _hang(self) -> RunFault:
         self._stopped_ns = time.monotonic_ns()

@@ -1,4 +1,4 @@
-"""The command ``pypto-build``: hands its command line to the resident process, or does it itself."""
+"""The command ``pypto-build``: hands its command line to the resident process, or runs it in its own process."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _ALONE = frozenset(
 
 
 def main() -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     if reason := unsupported():
         print(reason, file=sys.stderr)
         return 2
     from pypto_build.client.protocol import ask  # they need modules that other systems lack
-    from pypto_build.client.socket_address import address, describe_situation, directory, is_wanted
+    from pypto_build.client.socket_address import address, describe_situation, directory, may_use_server
     from pypto_build.toolchain.forks import outlive_readers
 
     outlive_readers()
@@ -53,7 +53,7 @@ def main() -> int:
         return 0
     if alone:
         words.remove("--no-server")
-    if alone or not words or words[0] in _ALONE or "WATCH=1" in words or "--watch" in words or not is_wanted():
+    if alone or not words or words[0] in _ALONE or "WATCH=1" in words or "--watch" in words or not may_use_server():
         return _here(words)
     socket_dir = directory()
     if socket_dir is None:

@@ -92,7 +92,7 @@ class _Jobs:
 
 
 def _work(data: bytes, output: int) -> NoReturn:
-    """Be the job, in this process, which ends with it."""
+    """Run the job in this process, which ends with it."""
     status = 1
     try:
         memory, words, directory, environment = marshal.loads(data)
@@ -115,7 +115,7 @@ def _scons(words: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Serve the owner, which holds the other end of the socket ``argv[0]``."""
+    """Serve the owner, which holds the other end of the socket whose descriptor is ``argv[0]``."""
     with socket.socket(fileno=int(argv[0])) as owner:
         started = time.time_ns()
         loaded = stamps(load())

@@ -30,9 +30,9 @@ _LOADED = (
 
 
 def load() -> list[str]:
-    """Import the code that commands need; return the files that this process is made of.
+    """Import the code that commands need; return the files that were loaded.
 
-    No import may look at the environment or the working directory.
+    No import may read the environment or the working directory.
     """
     for module in _LOADED:
         import_module(module)
@@ -50,7 +50,7 @@ def load() -> list[str]:
 
 
 def take_over(streams: Sequence[int], environment: Mapping[str, str], directory: str) -> None:
-    """Have the streams, which are closed, environment and working directory of a command."""
+    """Use the streams, environment and working directory of a command; the own streams are closed before."""
     take_streams(streams)
     os.environ.clear()
     os.environ.update(environment)
@@ -64,14 +64,14 @@ def take_over(streams: Sequence[int], environment: Mapping[str, str], directory:
 
 
 def _stream(descriptor: int, mode: str, template: Any, always_by_line: bool = False) -> Any:
-    """A standard stream as Python opens it at its start."""
+    """Return a standard stream as Python opens it at its start."""
     by_line = always_by_line or os.isatty(descriptor)
     encoding, errors = template.encoding, template.errors
     return os.fdopen(descriptor, mode, 1 if by_line else -1, encoding=encoding, errors=errors, closefd=False)
 
 
 def run_command(words: Sequence[str], scons: Scons) -> int:
-    """Do a command line in this process, with what is done at its end; return the exit status."""
+    """Run a command line in this process, including exit handlers; return the exit status."""
     from pypto_build import cli
 
     return status_of(lambda: cli.main(words, scons))

@@ -41,7 +41,7 @@ _SCONSTRUCT = str(Path(pypto_build.rules.__file__).with_name("SConstruct"))
 
 
 def key_of(words: Sequence[str], environment: Mapping[str, str], start: SconsStart | None = None) -> bytes:
-    """Return a digest of all that two commands must have in common for one preforked process to do both."""
+    """Return a digest of everything that two commands must share to use the same preforked process."""
     umask = os.umask(0o077)
     os.umask(umask)
     where = os.stat(".")  # not its name alone: another one may be there by now
@@ -62,14 +62,16 @@ def stamps(paths: Iterable[str]) -> dict[str, Identity]:
 
 
 def is_settled(identities: Mapping[str, Identity], started: int) -> bool:
-    """Return True if none of these files changed since a process ``started``, by the system's clock."""
+    """Return True if none of these files has changed since ``started``, the start of a process by the system's
+    clock.
+    """
     return not any(changed_since(stamp, started) for stamp in identities.values())
 
 
 def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | None:
-    """Hand a command to the process behind ``stand``; return its exit status, or None if that process does not take it.
+    """Hand a command to the preforked process at ``stand``; return its exit status, or None if that process refuses.
 
-    Raises `EOFError` if the command was lost in the middle.
+    Raises `EOFError` if the connection ended in the middle of the command.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
@@ -94,10 +96,9 @@ def hand_over(stand: socket.socket, environment: Mapping[str, str]) -> int | Non
 class Leaving:
     """Leaves a preforked process behind where SCons calls our tool.
 
-    ``close`` is called in that process first. ``started`` is the time at which this process started. ``scripts`` are
-    the files besides modules that SCons has read until then.
-
-    `in_fork` is set in the forks of that process. They must not return to the code that called SCons.
+    ``close`` is called first in that process. ``started`` is the start time of this process. ``scripts`` are the files,
+    without modules, that SCons has read so far. `in_fork` is True in forks of the preforked process. They must not
+    return to the code that called SCons.
     """
 
     def __init__(
@@ -105,13 +106,13 @@ class Leaving:
     ) -> None:
         self._scripts = scripts
         self._key, self._register, self._close, self._started = key, register, close, started
-        self._told = -1
+        self._reports = -1
         self.in_fork: socket.socket | None = None
 
-    def leave(self, look_ahead: Callable[[], None]) -> None:
-        """Fork the process to leave behind; return in this process, and in every fork of the one left behind.
+    def leave(self, precheck: Callable[[], None]) -> None:
+        """Fork the preforked process; return in this process, and later in each fork of the preforked process.
 
-        Call it where SCons calls the tool.
+        Call this where SCons calls the tool.
         """
         modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
         code = stamps([_SCONSTRUCT, *self._scripts, *filter(None, modules)])
@@ -119,7 +120,7 @@ class Leaving:
             return
         sys.stdout.flush()
         sys.stderr.flush()
-        report, self._told = os.pipe()
+        report, self._reports = os.pipe()
         if os.fork():
             os.close(report)
             self._register.close()
@@ -128,52 +129,52 @@ class Leaving:
             os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._close()
-        os.close(self._told)
+        os.close(self._reports)
         take_streams([os.open(os.devnull, os.O_RDWR) for _ in range(3)])
-        self.in_fork, self._told = _Stand(self._register, code, report, look_ahead).serve(self._key)
+        self.in_fork, self._reports = _Stand(self._register, code, report, precheck).serve(self._key)
 
     def tell(self) -> None:
-        """Tell the preforked process at the end of a command what the next one will need."""
-        report = msgspec.json.encode(prefork.NEXT.wanted)
-        if self._told >= 0:
+        """At the end of a command, tell the preforked process what the next command will need."""
+        report = msgspec.json.encode(prefork.NEXT.upcoming)
+        if self._reports >= 0:
             with suppress(OSError):
-                os.set_blocking(self._told, False)
-                os.write(self._told, report)
-            os.close(self._told)
+                os.set_blocking(self._reports, False)
+                os.write(self._reports, report)
+            os.close(self._reports)
 
 
 class _Stand:
-    """A preforked process: it only forks, and keeps what the next fork will need."""
+    """A preforked process: it only forks, and keeps the data for the next fork."""
 
     def __init__(
-        self, register: socket.socket, code: Mapping[str, Identity], report: int, look_ahead: Callable[[], None]
+        self, register: socket.socket, code: Mapping[str, Identity], report: int, precheck: Callable[[], None]
     ) -> None:
-        self._register, self._code, self._look_ahead = register, code, look_ahead
-        self._wants_look = False
-        self._told = {report}
+        self._register, self._code, self._precheck = register, code, precheck
+        self._has_precheck = False
+        self._reports = {report}
         self._forks: dict[int, int] = {}  # processes by their descriptors
 
     def serve(self, key: bytes) -> tuple[socket.socket, int]:
-        """Serve until a fork has a command to do, and return in that fork only.
+        """Serve until a fork has a command to run, and return in that fork only.
 
-        Return the connection to the caller, and the descriptor to which the command tells at its end what the next one
-        needs.
+        Return the connection to the caller, and the descriptor for the command's report at its end on what the next
+        command needs.
         """
         try:
             self._register.send(key)
             while True:
-                watched = [self._register.fileno(), *self._told, *self._forks]
-                ready, _, _ = select.select(watched, [], [], _QUIET_S if self._wants_look else _STANDS_S)
-                if not ready and self._wants_look:
-                    self._wants_look = False
-                    prefork.look(self._look_ahead)
+                watched = [self._register.fileno(), *self._reports, *self._forks]
+                ready, _, _ = select.select(watched, [], [], _QUIET_S if self._has_precheck else _STANDS_S)
+                if not ready and self._has_precheck:
+                    self._has_precheck = False
+                    prefork.run_precheck(self._precheck)
                 elif not ready and not self._forks:
                     os._exit(0)
                 for descriptor in ready:
                     if descriptor == self._register.fileno():
                         if (request := self._take()) is not None:
                             return request
-                    elif descriptor in self._told:
+                    elif descriptor in self._reports:
                         self._learn(descriptor)
                     else:
                         os.waitpid(self._forks.pop(descriptor), 0)
@@ -182,16 +183,16 @@ class _Stand:
             os._exit(1)
 
     def _learn(self, descriptor: int) -> None:
-        """Read what the next command will need, as a command that has ended tells it."""
-        self._told.discard(descriptor)
+        """Read the report of a finished command on what the next one needs."""
+        self._reports.discard(descriptor)
         data = os.read(descriptor, _LARGEST)
         os.close(descriptor)
         if data:
-            prefork.NEXT.wanted = msgspec.json.decode(data, type=prefork.Kept)
-            prefork.keep(prefork.NEXT.wanted)
-            self._wants_look = prefork.NEXT.workspace is not None
-            if not self._wants_look:
-                prefork.look(self._look_ahead)
+            prefork.NEXT.upcoming = msgspec.json.decode(data, type=prefork.Kept)
+            prefork.keep(prefork.NEXT.upcoming)
+            self._has_precheck = prefork.NEXT.workspace is not None
+            if not self._has_precheck:
+                prefork.run_precheck(self._precheck)
 
     def _take(self) -> tuple[socket.socket, int] | None:
         """Fork for a command. In the fork, wait for the caller's consent and return the result of `serve`."""
@@ -206,7 +207,7 @@ class _Stand:
             return self._become(data, descriptors), tell
         for descriptor in (*descriptors, tell):
             os.close(descriptor)
-        self._told.add(report)
+        self._reports.add(report)
         self._forks[os.pidfd_open(process)] = process
         return None
 
@@ -227,7 +228,7 @@ class _Stand:
 
 
 def end_fork(connection: socket.socket, status: int) -> NoReturn:
-    """End a fork that has done its command, and send the exit status to the caller."""
+    """End a fork that has run its command, and send the exit status to the caller."""
     flush_streams()
     with suppress(OSError):
         connection.send(NUMBER.pack(status))

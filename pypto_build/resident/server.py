@@ -1,7 +1,7 @@
 """The resident process: loads the code that every command needs, then forks for each command.
 
-It has one thread and keeps no state of any command, so a fork is as good as a new process. Each fork works in a process
-group of its own, with the streams, environment and directory of the caller.
+It has one thread and keeps no state of any command, so a fork behaves like a new process. Each fork works in its own
+process group, with the streams, environment and directory of the caller.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _LARGEST_KEY = 64
 
 @dataclass
 class _Command:
-    """A command that is being worked on: its process group leader, its caller's connection."""
+    """A running command: its process group leader, its caller's connection."""
 
     process: int
     connection: socket.socket
-    asked_to_end: float = 0.0
+    end_requested: float = 0.0
 
 
 @dataclass
 class _Stand:
-    """The socket of a process that may stand for commands that come again, and their key once it does."""
+    """The socket of a preforked process, and the key of the commands that it accepts, once it has reported it."""
 
     socket: socket.socket
     key: bytes = b""
@@ -66,7 +66,7 @@ class _Server:
         self._last = time.monotonic()
 
     def serve(self) -> None:
-        """Serve until there has been no command for long, or a loaded file has changed."""
+        """Serve until the idle time is over, or a loaded file has changed."""
         while self._commands or time.monotonic() - self._last < IDLE_S:
             events = [descriptor for descriptor, _ in self._poll.poll(1000 if self._commands else 60_000)]
             for descriptor in sorted(
@@ -86,7 +86,7 @@ class _Server:
                 return
 
     def _accept(self) -> bool:
-        """Take one request; return False if this process is out of date, and leaves its place to a new one."""
+        """Accept one request; return False if this process is out of date and must be replaced by a new one."""
         connection, _ = self._listening.accept()
         self._last = time.monotonic()
         if stamps(self._loaded) != self._loaded:
@@ -116,7 +116,7 @@ class _Server:
         return True
 
     def _finish(self, descriptor: int) -> None:
-        """Tell the caller the status of a command that has ended, and end the processes that it left behind."""
+        """Send the caller the status of a finished command, and end the processes that the command left running."""
         command = self._commands.pop(descriptor)
         self._poll.unregister(descriptor)
         os.close(descriptor)
@@ -128,8 +128,8 @@ class _Server:
         self._last = time.monotonic()
 
     def _hear(self, descriptor: int) -> None:
-        """Read from a process which commands it does, or that it is gone; the oldest processes are ended when there are
-        many.
+        """Read from a preforked process which commands it accepts, or that it has ended; end the oldest processes if
+        there are too many.
         """
         stand = self._stands.pop(descriptor)
         stand.key = b""
@@ -147,26 +147,26 @@ class _Server:
             other.socket.close()
 
     def _lose(self, descriptor: int) -> None:
-        """End the command of a caller that is gone, most likely killed."""
+        """End the command of a caller that has disconnected, most likely killed."""
         for command in self._commands.values():
             if command.connection.fileno() == descriptor:
                 self._poll.unregister(descriptor)
                 command.connection.close()
-                command.asked_to_end = time.monotonic()
+                command.end_requested = time.monotonic()
                 signal_group(command.process, signal.SIGTERM)
                 return
 
     def _end_abandoned(self) -> None:
         for command in self._commands.values():
-            if command.asked_to_end and time.monotonic() - command.asked_to_end > _GRACE_S:
+            if command.end_requested and time.monotonic() - command.end_requested > _GRACE_S:
                 signal_group(command.process, signal.SIGKILL)
 
 
 class _Worker:
-    """Does what the caller at ``connection`` asks for, in this process, which ends with it.
+    """Runs the command of the caller at ``connection`` in this process, which ends with it.
 
-    ``stands`` are processes that do commands again; one that this command leaves behind is known to the resident
-    process by ``register``.
+    ``stands`` are preforked processes for repeated commands; a new one registers with the resident process through
+    ``register``.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class _Worker:
         self._connection, self._stands, self._register, self._started = connection, stands, register, started
 
     def work(self) -> NoReturn:
-        """The command from beginning to end."""
+        """Run the command from beginning to end."""
         status = 1
         with suppress(OSError):
             os.setpgid(0, 0)
@@ -231,7 +231,9 @@ def _receive(connection: socket.socket) -> tuple[Any, Sequence[int]]:
 
 
 def _take_over(request: Any, streams: Sequence[int]) -> tuple[list[str], SconsStart | None]:
-    """Take the caller's streams, directory, environment and umask; return its words, and how SCons was started."""
+    """Use the caller's streams, directory, environment and umask; return its command line, and the start parameters
+    of SCons.
+    """
     situation, words, environment, directory, umask, start = request
     if situation != describe_situation():
         raise ValueError(situation)
@@ -244,8 +246,8 @@ def _take_over(request: Any, streams: Sequence[int]) -> tuple[list[str], SconsSt
 
 
 def main(argv: Sequence[str]) -> int:
-    """Answer at the socket ``argv[0]``, unless another process does, or the commands that ask there differ from this
-    process in what no message carries.
+    """Serve at the socket ``argv[0]``. Return at once if another process serves there, or if this process's
+    situation differs from that of the commands there.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     (path,) = argv

@@ -80,7 +80,7 @@ class ArtifactTargets:
 
     @property
     def all(self) -> list[Node]:
-        """Everything a replay needs."""
+        """Return all nodes that a replay needs."""
         return [*([self.embedded] if self.embedded else []), *self.spliced.nodes, *self.binaries, *self.config]
 
     @property
@@ -108,7 +108,7 @@ class ArtifactTargets:
 
 
 #: Is told of an artifact that most likely has to be built; what it is built by is not known yet.
-Early = Callable[[ArtifactTargets], None]
+OnStale = Callable[[ArtifactTargets], None]
 
 
 def chip_words(targets: ArtifactTargets) -> list[str]:
@@ -141,7 +141,9 @@ def declare_kernel_config(env: Environment, **attributes: Any) -> Nodes:
 
 
 def _declare_parts(env: Environment, directory: Node, platform_name: str | None, whole: bool) -> Nodes:
-    """The nodes of the manifest and interface of an artifact; with the ``whole``, they come after the binaries."""
+    """Declare manifest and interface of an artifact and return their nodes; with ``whole``, they come after the
+    binaries.
+    """
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
     output = workspace.output_path(artifact_name(path_of(directory)), platform)
@@ -157,7 +159,7 @@ def _declare_parts(env: Environment, directory: Node, platform_name: str | None,
 
 
 class _Parts:
-    """The declarations of an artifact once it is there."""
+    """The declarations of an artifact that already exists."""
 
     def __init__(self, env: Environment, directory: Node, platform_name: str | None, nodes: Nodes) -> None:
         self._env = env
@@ -168,7 +170,7 @@ class _Parts:
         self._targets: ArtifactTargets | None = None
 
     def declare(self) -> Nodes:
-        """Return the nodes of the binaries, if they are wanted."""
+        """Return the nodes of the binaries, if they are needed."""
         env = self._env
         artifact = open_artifact(workspace_of(env), path_of(self._directory), self._platform)
         self._targets = declare_loaded(env, artifact, self._platform, needed=self.whole)
@@ -177,7 +179,7 @@ class _Parts:
         return [node for node in self._targets.all if node not in self._nodes]
 
     def sign(self) -> int:
-        """Sign the manifest: its nodes are those that wait for the rest."""
+        """Sign the manifest; its nodes are those that wait for the other files."""
         assert self._targets is not None
         workspace = workspace_of(self._env)
         return self._targets.ensure(workspace) if self.whole else perform(workspace, self._targets.signing).status
@@ -189,13 +191,13 @@ def declare_loaded(
     platform_name: str | None = None,
     variant: str | None = None,
     needed: bool = True,
-    early: Early | None = None,
+    on_stale: OnStale | None = None,
 ) -> ArtifactTargets:
-    """Declare the nodes of an artifact that has been read already, its binaries built as ``variant`` (default: by
+    """Declare the nodes of an artifact that has been read already; its binaries are built as ``variant`` (default: by
     CHECK=).
 
-    If no binaries are ``needed``, missing compilers of the platform are no error. ``early`` is called with an artifact
-    that most likely has to be built, before all of it has been looked at.
+    If no binaries are ``needed``, missing compilers of the platform are no error. ``on_stale`` is called with an
+    artifact that most likely must be built, before all its units are checked.
     """
     workspace = workspace_of(env)
     platform = workspace.platform(platform_name)
@@ -228,7 +230,7 @@ def declare_loaded(
             True,
             twin.embedded if twin else embedded_runtime(env) if workspace.runtime(platform) != SIMPLER else None,
         )
-        proven = _look_at_units(output_dir, planned, partial(early, targets) if early else None)
+        proven = _check_units(output_dir, planned, partial(on_stale, targets) if on_stale else None)
         steps = planned.steps()
         built = _declare_binaries(env, artifact, plans, steps, proven, spliced) if plans else _prebuilt(env, artifact)
         is_stale = bool(plans and built) and not workspace.whole_graph
@@ -238,9 +240,9 @@ def declare_loaded(
 
 @dataclass
 class _Planned:
-    """The build plans of an artifact's units, and ``of``: the values that they follow from.
+    """The build plans of an artifact's units; ``of`` has the values that determine them.
 
-    Steps are made when they are first needed, in the order of the plans.
+    Steps are created on first use, in the order of the plans.
     """
 
     of: tuple[object, ...] = ()
@@ -255,8 +257,8 @@ class _Planned:
         return self.made
 
 
-def _look_at_units(output_dir: OutputDir, planned: _Planned, start: Callable[[], None] | None) -> list[bool]:
-    """For each unit, return True if it is up to date. ``start`` is called as soon as one most likely has to be
+def _check_units(output_dir: OutputDir, planned: _Planned, start: Callable[[], None] | None) -> list[bool]:
+    """For each unit, return True if it is up to date. ``start`` is called as soon as a unit most likely must be
     built.
     """
     in_fork = bool(planned.made)  # looking takes no longer than guessing, then
@@ -298,11 +300,11 @@ def units_of(workspace: Workspace, artifact: Artifact, platform: Platform) -> li
     return _planned(workspace, output_dir, artifact, platform, workspace.variant(platform), Splices()).steps()
 
 
-def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Sequence[Plan], Path]:
-    """Look at the units of an artifact, for processes that are forked from this one: they then know more beforehand.
+def precheck_units(workspace: Workspace, root: Path, platform: Platform) -> tuple[Sequence[Plan], Path]:
+    """Check the units of an artifact in advance, for processes that are forked from this one.
 
-    OUT is not changed, and each fork looks at everything again. Return the plans and the directory of the binaries; no
-    plans for an artifact that this is not done for.
+    OUT is not changed, and each fork checks everything again. Return the plans and the directory of the binaries; no
+    plans for an unsupported artifact.
     """
     if lacks_kernels(root) or not platform.simulated:
         return (), root
@@ -313,21 +315,21 @@ def look_ahead(workspace: Workspace, root: Path, platform: Platform) -> tuple[Se
         selected = (workspace, output_dir, artifact, platform, workspace.variant(platform), Splices())
         planned = _planned(*selected)
         planned.steps()
-    _are_proven(planned.steps(), again=True)
+    _are_proven(planned.steps(), repeated=True)
     workspace.manifests.look()
-    workspace.look_again()
+    workspace.forget_checks()
     return planned.plans, output / workspace.variant(platform)
 
 
 def _prebuilt(env: Environment, artifact: Artifact) -> list[Node]:
-    """Return the binaries that lie beside the artifact's own sources, for a run that takes them as they are."""
+    """Return the binaries that lie beside the artifact's own sources, for a run that uses them unchanged."""
     sources = [artifact.orchestration.source, *(kernel.source for kernel in artifact.kernels)]
     paths = [source.with_suffix(suffix) for source in sources for suffix in (".so", ".o")]
     return [env.File(escape(str(path))) for path in paths if path.is_file()]
 
 
 def sign_step(workspace: Workspace, output_dir: OutputDir, artifact: Artifact) -> Step:
-    """Sign the manifest and derives the interface from manifest and orchestration."""
+    """Return the step that signs the manifest and derives the interface from manifest and orchestration."""
     manifest, interface = "kernel_config.py", "interface.json"
     inputs = [artifact.manifest_path, artifact.orchestration.source]
     if artifact.meta is not None:
@@ -352,7 +354,7 @@ def sign_step(workspace: Workspace, output_dir: OutputDir, artifact: Artifact) -
 
 
 def declare_config(env: Environment, step: Step) -> Nodes:
-    """The nodes of the signed manifest and of the interface: those of a rule that signs them, if there is one."""
+    """Return the nodes of the signed manifest and of the interface, from the rule that signs them if there is one."""
     nodes = [env.File(escape(str(step.output_dir.path(name)))) for name in step.action.outputs]
     if nodes[0].has_builder():
         return nodes
@@ -377,9 +379,9 @@ def _declare_binaries(
     proven: list[bool],
     spliced: Spliced,
 ) -> list[Node]:
-    """Return the nodes of the units that have to be built; of all units if the whole graph is wanted.
+    """Return the nodes of the units that must be built; of all units if the whole graph is requested.
 
-    SCons spends a millisecond on every node, so what is proven has none.
+    SCons spends a millisecond on every node, so proven units have none.
     """
     workspace = workspace_of(env)
     unsettled = [
@@ -397,14 +399,14 @@ def _declare_binaries(
     return [declare_unit(env, unit, *(of or ())) for unit, declared, of in units if declared]
 
 
-def _are_proven(units: Sequence[Sequence[Step]], again: bool = False) -> list[bool]:
-    """For each of these units of a place, return True if it is up to date."""
-    proven = iter(all_proven([step for unit in units for step in unit], again))
+def _are_proven(units: Sequence[Sequence[Step]], repeated: bool = False) -> list[bool]:
+    """For each unit of one output directory, return True if it is up to date."""
+    proven = iter(all_proven([step for unit in units for step in unit], repeated))
     return [all(list(islice(proven, len(unit)))) for unit in units]
 
 
 def _declare_modules(env: Environment, artifact: Artifact) -> None:
-    """Declare unedited modules as sources of their kernels, for drawing the tree only. They decide nothing."""
+    """Declare unedited modules as sources of their kernels, only for drawing the tree."""
     for unit in find_units(artifact):
         for kernel in unit.kernels:
             source = env.File(escape(str(kernel.source)))
@@ -414,9 +416,9 @@ def _declare_modules(env: Environment, artifact: Artifact) -> None:
 
 def tell_built(workspace: Workspace, targets: ArtifactTargets, why: str = "") -> None:
     """Print once which files were rebuilt and why; if none was, print ``why`` the replay runs. Users search logs for
-    these.
+    these lines.
     """
-    reported = workspace.progress.told
+    reported = workspace.progress.reported
     for part in targets.parts:
         tell_built(workspace, part, why)
     if not targets.plans or (targets.output, targets.variant) in reported:
@@ -448,7 +450,7 @@ def tell_all_built(target: Nodes, source: Nodes, env: Environment) -> None:
 
 
 def _renewed(workspace: Workspace, targets: ArtifactTargets, how: str) -> dict[str, str]:
-    """The sources whose objects or binaries are new in this run, with the reason of the first step that had one."""
+    """Return the sources whose objects or binaries are new in this run, with the reason of their first new step."""
     progress, reasons = workspace.progress, {}
     for plan, steps in zip(targets.plans, targets.steps, strict=True):
         keys = [(step.output_dir.directory, step.action.name) for step in steps]

@@ -1,4 +1,4 @@
-"""``Artifacts``: a replay test of each of many artifacts, with the same attributes."""
+"""``Artifacts``: one replay test for each of many artifacts, with the same attributes."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ _FOUND = "compile commands of {}"
 
 
 def update_compile_commands(workspace: Workspace, targets: ArtifactTargets) -> None:
-    """Replace the entries of this artifact and platform; those of others stay. Editors find the file by its place."""
+    """Replace the entries of this artifact and platform; those of others stay. Editors find the file by its path."""
     update_commands(workspace, targets.plans, targets.binaries_dir)
 
 
 def update_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> None:
-    """Replace the entries of all that is built in the directory of ``binaries`` by those of ``plans``."""
+    """Replace the entries of all units in the directory of ``binaries`` by those of ``plans``."""
     path = _path(workspace)
     if workspace.extras.get(_FOUND.format(binaries)) == (_identity(path), plans):
         return
@@ -43,8 +43,8 @@ def update_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path)
         os.close(directory)
 
 
-def look_at_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> None:
-    """Look at the entries, for a fork of this process; return True if there is nothing to replace."""
+def precheck_commands(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> None:
+    """Compare the entries in advance, for a fork of this process; return True if the file is up to date."""
     path, started = _path(workspace), time.time_ns()
     seen = _identity(path)
     text, updated = _texts(workspace, plans, binaries)
@@ -64,7 +64,7 @@ def _identity(path: Path) -> Identity | None:
 
 
 def _texts(workspace: Workspace, plans: Sequence[Plan], binaries: Path) -> tuple[bytes, bytes]:
-    """Return the text of the file, and the text that it should have."""
+    """Return the current text of the file, and its new text."""
     try:
         text = read_bytes(_path(workspace))
         recorded: list[dict[str, Any]] = [entry for entry in decode_json(text, list[Any]) if isinstance(entry, dict)]

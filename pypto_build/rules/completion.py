@@ -1,7 +1,7 @@
 """Completes artifacts that were compiled without ptoas, in a copy below OUT from which they are then built.
 
-The manifest decides which nodes there are. So this runs while SCons reads, as a command line of its own. It runs only
-if the content of the modules, of the orchestration or of the assembler differs from the last time.
+The manifest decides which nodes exist. So this runs while SCons reads its scripts, as a separate command. It runs only
+if the modules, the orchestration or the assembler changed since the last run.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def is_completed(artifact: Artifact) -> bool:
 
 
 def assembled_units(artifact: Artifact) -> set[str]:
-    """Return the units that completing the artifact has assembled: their bodies are those of their modules."""
+    """Return the units that were assembled when the artifact was completed: their bodies match their modules."""
     if not is_completed(artifact):
         return set()
     try:
@@ -99,7 +99,7 @@ def _completed(workspace: Workspace, root: Path, platform: Platform) -> Path:
 
 
 def write_completed(artifact: Artifact, root: Path) -> list[tuple[Path, Path | None]]:
-    """Write the missing files into the artifact; its modules move to where PyPTO keeps them beside kernels.
+    """Write the missing files into the artifact, and move its modules to PyPTO's directory for them.
 
     Returns the files with None for each, since nothing is replaced.
     """
@@ -129,7 +129,7 @@ def _run(words: list[str], environment: dict[str, str]) -> tuple[int, str]:
 
 
 def _error(outcome: Outcome) -> ArtifactError:
-    """Return the tool's error; the lines before it are printed."""
+    """Return the tool's error, after printing the lines before it."""
     output = outcome.note or outcome.printed
     lines = [line for line in output.splitlines() if line.strip()] or ["error: : no reason given"]
     fault = next((line for line in lines if line.startswith("error: ")), lines[-1])

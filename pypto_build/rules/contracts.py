@@ -1,4 +1,6 @@
-"""Checks a replay test's statements about its artifact (``signature=``, ``golden=``) when the artifact is read."""
+"""Checks the attributes ``signature=`` and ``golden=`` of a replay test against its artifact, when the artifact is
+read.
+"""
 
 from __future__ import annotations
 

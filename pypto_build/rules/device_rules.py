@@ -28,7 +28,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 class _Looked(msgspec.Struct):
-    """The last check of a kernel's text: its stamp, its digest, and the rules that it breaks."""
+    """The last check of a kernel's text: its stamp, its digest, and the broken rules."""
 
     stamp: tuple[int, ...]
     digest: str
@@ -55,7 +55,7 @@ def note_broken_rules(targets: ArtifactTargets) -> None:
         record = _Record(_version())
         for name, path in _kernels(targets):
             previous = before.kernels.get(f"{arch} {name}") if before.version == record.version else None
-            if looked := _look(name, path, arch, previous):
+            if looked := _checked(name, path, arch, previous):
                 record.kernels[f"{arch} {name}"] = looked
         record.seal = record.sealed()
         if record.seal != before.seal:
@@ -67,7 +67,7 @@ def note_broken_rules(targets: ArtifactTargets) -> None:
 
 
 def _kernels(targets: ArtifactTargets) -> Iterator[tuple[str, Path]]:
-    """The kernels that are compiled, by their paths in the artifact; of a distributed one those of its chips too."""
+    """Yield the compiled kernels by their paths in the artifact, including those of chip programs."""
     for part in (targets, *targets.parts):
         inside = os.path.relpath(part.artifact.root, targets.artifact.root)
         for plan in part.plans:
@@ -80,8 +80,8 @@ def _shown(source: Path, root: Path) -> str:
     return str(source) if path.startswith("..") else path
 
 
-def _look(name: str, path: Path, arch: str, previous: _Looked | None) -> _Looked | None:
-    """Return the faults of one kernel, from memory if its text is the same; None if its file is missing."""
+def _checked(name: str, path: Path, arch: str, previous: _Looked | None) -> _Looked | None:
+    """Return the result for one kernel, from the record if its text is unchanged; None if its file is missing."""
     with suppress(OSError):
         now = os.stat(path)
         stamp = (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
@@ -101,7 +101,7 @@ def _look(name: str, path: Path, arch: str, previous: _Looked | None) -> _Looked
 
 
 def _leave(path: Path, broken: list[BrokenRule] | list[str]) -> None:
-    """Write the findings or names, unless the file has them already."""
+    """Write the findings or names, unless the file already has them."""
     data = msgspec.json.format(msgspec.json.encode(broken), indent=1) + b"\n"
     with suppress(OSError):
         if read_bytes(path) == data:
@@ -110,7 +110,7 @@ def _leave(path: Path, broken: list[BrokenRule] | list[str]) -> None:
 
 
 def _read(path: Path) -> _Record:
-    """Return the remembered kernels; none if the file is damaged."""
+    """Return the recorded kernels; none if the file is damaged."""
     with suppress(OSError, msgspec.MsgspecError):
         record = msgspec.json.decode(read_bytes(path), type=_Record)
         if record.seal == record.sealed():
@@ -120,6 +120,6 @@ def _read(path: Path) -> _Record:
 
 @cache
 def _version() -> str:
-    """The rules and what applies them, by their sources."""
+    """Return a digest of the sources that define and check the rules."""
     sources = [*sorted((_PACKAGE / "device").glob("*.py")), *sorted((_PACKAGE / "pto" / "ops").glob("*.py"))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()

@@ -20,10 +20,10 @@ _CACHED = ("headers", "instructions", "runtime")
 
 @dataclass(frozen=True)
 class Use:
-    """A directory or file: bytes on the disk, when it was used last, and the artifact it was built of.
+    """A directory or file: its bytes on disk, the time of its last use, and the artifact it was built from.
 
-    ``runs`` and ``packs`` are the bytes of it that are results of replays and archives. ``lost`` is the artifact if it
-    is not there any more.
+    ``runs`` and ``packs`` are the bytes in results of replays and in archives. ``lost`` is the artifact if it no longer
+    exists.
     """
 
     path: Path
@@ -48,7 +48,7 @@ def _output(path: Path) -> Use:
 
 
 def others(build_dir: Path) -> list[Use]:
-    """Archives that were opened, and logs."""
+    """Return opened archives and logs."""
     paths = [*build_dir.glob(f"{PACKS}/*"), *build_dir.glob(f"{LOGS}/*.log")]
     return [Use(path, _size(path), _used(path)) for path in sorted(paths)]
 
@@ -60,7 +60,7 @@ def cached(cache: Path) -> list[Use]:
 
 
 def _size(path: Path) -> int:
-    """Bytes on the disk of all files in ``path``; links are not followed."""
+    """Return the bytes on disk of all files in ``path``; links are not followed."""
     total = 0
     for entry in _below(path):
         with suppress(OSError):

@@ -48,14 +48,12 @@ def refuse_verbs(distributed: Distributed, targets: Sequence[str]) -> None:
 
 
 def _as_named(chip: Path, root: Path) -> str:
-    """Return a chip program of the artifact in ``root`` as JIT= names it; that of a scene test lies beside the
-    artifact.
-    """
+    """Return the name of a chip program for JIT=; a chip program of a scene test lies beside the artifact."""
     return f"{root.name}/{chip.relative_to(root)}" if chip.is_relative_to(root) else os.path.relpath(chip)
 
 
 def declare_without_nodes(env: Environment, verb: Verb, distributed: Distributed) -> None:
-    """The target of a tool that needs nothing built."""
+    """Declare the target of a tool that needs no build."""
     if verb.name in _OF_RANKS:
         declare_verb(env, verb, distributed.root)
         return
@@ -66,9 +64,9 @@ def declare_without_nodes(env: Environment, verb: Verb, distributed: Distributed
 def declare_tool(
     env: Environment, verb: Verb, usual: ArtifactTargets, targets: ArtifactTargets, verdict: Nodes
 ) -> None:
-    """Declare the target of a tool on a distributed artifact: on all chip programs together, or on one after the other.
+    """Declare the target of a tool on a distributed artifact: on all chip programs at once, or on each in turn.
 
-    A tool that needs a replay looks at that of ``usual``, whose node is ``verdict``. ``targets`` are built as the tool
+    A tool that reads a replay gets that of ``usual``, whose node is ``verdict``. ``targets`` are built as the tool
     needs them.
     """
     if verb.name in _OF_EACH_CHIP:
@@ -144,7 +142,7 @@ def _require_chips(workspace: Workspace, distributed: Distributed) -> None:
 
 
 def _sign_step(workspace: Workspace, output_dir: OutputDir, distributed: Distributed) -> Step:
-    """Derive the interface from the metadata."""
+    """Return the step that derives the interface from the metadata."""
     interface = "interface.json"
     argv: list[Any] = [str(distributed.root), "--interface", f"{output_dir.path(interface)}.tmp"]
     action = python_tool(

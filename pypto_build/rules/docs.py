@@ -251,7 +251,9 @@ def options_page() -> str:
 
 
 def results_page() -> str:
-    """Return the page on what a replay leaves for programs: exit statuses, the verdict's fields, the marks of lines."""
+    """Return the page on the results of a replay for programs: exit statuses, the verdict's fields, the prefixes of
+    lines.
+    """
     lines = ["# Results", "", "## Exit statuses", "", "| status | `verdict.json` says | means |", "|---|---|---|"]
     lines += [f"| {number} | `{status}` | {STATUSES[status]} |" for status, number in EXIT_STATUS.items()]
     lines += ["", "These are those of `pypto-build`. `scons` ends with 2 whenever something failed.", ""]
@@ -322,7 +324,7 @@ def attributes_of_files() -> list[str]:
 
 
 def all_rules() -> Iterator[Rule]:
-    """The tables of attributes, each from the module of its rule."""
+    """Yield the tables of attributes, each from the module of its rule."""
     for name, (module, _) in RULES.items():
         values = vars(import_module(f"pypto_build.rules.{module}")).values()
         yield next(value for value in values if isinstance(value, Rule) and value.name == name)

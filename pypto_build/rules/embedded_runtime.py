@@ -62,7 +62,7 @@ def embedded_runtime(env: Environment) -> Node:
 
 
 def ensure_runtime() -> Path:
-    """Build the module if need be, outside of any SCons run; its path."""
+    """Build the runtime's module if necessary, without SCons; return its path."""
     workspace = Workspace(Path.cwd(), parse_options({}), whole_graph=False)
     step = runtime_step(workspace)
     if not step.proven and perform(workspace, step).status:

@@ -1,4 +1,4 @@
-"""``GoldenData``: inputs and goldens for replays, made by a script or by the reference of a program."""
+"""``GoldenData``: inputs and goldens for replays, computed by a script or by the reference of a program."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ def declare_golden_data(env: Environment, **attributes: Any) -> Nodes:
 
 
 def _create(target: Nodes, source: Nodes, env: Environment) -> None:
-    """Create the directory if SCons makes a file in there before it is filled."""
+    """Create the directory before SCons creates a file in it."""
     Path(target[0].get_abspath()).mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,7 @@ def _output(depth: int, step: Step, name: str) -> str:
 
 
 def declare_graph(env: Environment, selected: list[ArtifactTargets]) -> None:
-    """The target that prints them."""
+    """Declare the target that prints the graph."""
     env.AlwaysBuild(env.Alias("graph", [], Action(_print, None), PYPTO_BUILT=selected))
 
 

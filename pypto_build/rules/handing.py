@@ -1,7 +1,7 @@
-"""Hands a command of ``scons`` over to the resident process, at the call of our tool.
+"""Hands a command of ``scons`` to the resident process when a script calls our tool.
 
-There SCons reads again all scripts that it has read here until then. So these scripts may only have prepared that call,
-as `only_prepares` decides; otherwise SCons goes on by itself.
+There SCons reads all scripts again. So the scripts may only have prepared that call, as `only_prepares` decides;
+otherwise SCons continues here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import SCons
 from SCons.Script.SConscript import call_stack
 
 from pypto_build.client.protocol import SconsStart, ask
-from pypto_build.client.socket_address import address, describe_situation, directory, is_wanted
+from pypto_build.client.socket_address import address, describe_situation, directory, may_use_server
 
 # Flags that mean the same to a process that goes on, whatever it does.
 _FLAGS = re.compile(r"-[Qks]+|-j\d+")
@@ -36,12 +36,12 @@ _JOKES = frozenset({"antigravity", "this"})
 
 
 def hand_over() -> None:
-    """End with the command's status if the resident process has done it; otherwise return, and this process does it.
+    """End with the command's status if the resident process has run it; otherwise return, and this process runs it.
 
-    In that case a resident process is started at its end, for the next command.
+    In that case a resident process is started at the end, for the next command.
     """
     words = sys.argv[1:]
-    if not is_plain(words) or os.environ.get("SCONSFLAGS") or not is_wanted():
+    if not is_plain(words) or os.environ.get("SCONSFLAGS") or not may_use_server():
         return
     how = _how_scons_is_here()
     socket_dir = directory() if how else None
@@ -74,7 +74,7 @@ def _start_server(path: str, process: int) -> None:
 
 
 def _how_scons_is_here() -> SconsStart | None:
-    """Return the start of SCons that led to this call; None if it cannot be repeated without effects that a user sees
+    """Return the start parameters of SCons in this process; None if a second start would show output or effects
     twice.
     """
     if len(call_stack) != 1:
@@ -105,7 +105,9 @@ def _how_scons_is_here() -> SconsStart | None:
 
 
 def _has_a_library(directory: str) -> bool:
-    """Return True if a module here has the name of one of Python's, which the resident process has loaded already."""
+    """Return True if a module in the directory has the name of a standard module, which the resident process has
+    already loaded.
+    """
     names = {name.removesuffix(".py") for name in os.listdir(directory) if name.endswith(".py")}
     return not names.isdisjoint(sys.stdlib_module_names)
 
@@ -116,7 +118,7 @@ def _read(path: str) -> bytes:
 
 
 def only_prepares(text: bytes, call: int = 0) -> bool:
-    """Return True if a script has no outside effect up to the statement at line ``call``, which has to call our tool.
+    """Return True if a script has no outside effect before the statement at line ``call``, which must call our tool.
 
     Raises `SyntaxError` and `ValueError`.
     """
@@ -129,7 +131,7 @@ def only_prepares(text: bytes, call: int = 0) -> bool:
 
 
 def _calls_the_tool(statement: ast.stmt) -> bool:
-    """Return True for ``env = Environment(tools=[pypto])``, with other arguments that are constants."""
+    """Return True for ``env = Environment(tools=[pypto])``; any other arguments must be constants."""
     call = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
     if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
         return False
@@ -156,7 +158,9 @@ def _has_no_effect(statement: ast.stmt) -> bool:
 
 
 def _is_library(module: str) -> bool:
-    """Return True if an imported module is Python's, SCons' or ours, and not another one of that name."""
+    """Return True if an imported module belongs to Python, SCons or this package, and is not another one of that
+    name.
+    """
     top = module.partition(".")[0]
     if top in _JOKES or not (top in _OURS or top in sys.stdlib_module_names):
         return False

@@ -29,7 +29,7 @@ _DAY_NS = 24 * 3600 * 10**9
 
 
 def declare_gc(env: Environment) -> None:
-    """The target; nothing is removed without ``WRITE=1``."""
+    """Declare the target; nothing is removed without ``WRITE=1``."""
     env.AlwaysBuild(env.Alias("gc", [], Action(_collect, None)))
 
 
@@ -45,7 +45,7 @@ def _collect(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def _collect_builds(workspace: Workspace) -> None:
-    """Builds whose artifacts are gone, and with DAYS= all that was not used since."""
+    """Remove builds of missing artifacts, and with DAYS= all builds unused since then."""
     days = workspace.options["DAYS"]
     oldest_ns = time.time_ns() - int(days * _DAY_NS) if days else 0
     built, more = outputs(workspace.build_dir), others(workspace.build_dir)
@@ -75,7 +75,7 @@ def _collect_builds(workspace: Workspace) -> None:
 
 
 def _show_builds(workspace: Workspace, built: Sequence[Use]) -> None:
-    """The artifacts that take most, all platforms of each together."""
+    """Print the artifacts that use most space, with all platforms of each added up."""
     by_name: dict[str, list[Use]] = {}
     for use in built:
         by_name.setdefault(use.path.name, []).append(use)
@@ -140,7 +140,7 @@ def _collect_store(workspace: Workspace) -> None:
 
 
 def _looked_at(workspace: Workspace) -> tuple[str, list[Entry]]:
-    """The directory to look at, and what is in it: of the store that STORE_REMOTE= names, else of this user's."""
+    """Return the store's directory and its entries: the store of STORE_REMOTE=, else this user's."""
     url: str = workspace.options["STORE_REMOTE"]
     if not url:
         return str(workspace.store.directory), list(workspace.store.entries())

@@ -22,7 +22,6 @@ from pypto_build.artifact.files import write_bytes
 from pypto_build.facts import places
 from pypto_build.proof import Action
 from pypto_build.proof.action import Helper
-from pypto_build.rules.machinery.actions import run_silently
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.workspace import Workspace
 from pypto_build.toolchain.cache import cache_dir
@@ -36,7 +35,9 @@ _OURS = ("_ZN3pto", "_ZNK3pto")
 
 
 class Instances:
-    """Instances that objects compiled by ``recipe`` call; ``helpers`` are files that make their compilation faster."""
+    """The template instances that objects compiled by ``recipe`` call; ``helpers`` are files that make their
+    compilation faster.
+    """
 
     def __init__(
         self,
@@ -56,8 +57,8 @@ class Instances:
         self._output_dir = workspace.output_dir(self._directory)
 
     def of(self, symbols: list[str]) -> tuple[Helper, ...] | None:
-        """Return the files to link with an object that calls these; None if one of them cannot be compiled by
-        itself.
+        """Return the files to link with an object that calls these symbols; None if one of them cannot be compiled
+        separately.
         """
         with self._lock:
             self._look_up(symbol for symbol in symbols if symbol not in self._known)
@@ -76,7 +77,7 @@ class Instances:
                 self._output_dir.save()
 
     def _build(self, symbols: list[str]) -> None:
-        """Compile instances, several at a time. Instances that another process built meanwhile are used as they are."""
+        """Compile instances in parallel. Instances that another process has built meanwhile are used."""
         helpers = self._helpers()
         for symbol in symbols:
             text = f"#include <{self._recipe.main_header}>\ntemplate {demangled(symbol)};\n"
@@ -95,8 +96,9 @@ class Instances:
     def _compile(self, symbol: str, helpers: tuple[Helper, ...]) -> None:
         def spawn(command: list[str], env: dict[str, str]) -> tuple[int, str]:
             # The working directory is in the object, which all workspaces share.
-            status, output = run_silently(self._workspace.confine(command, self._directory), env, self._directory)
-            return (1, output) if not status and symbol not in read_elf(Path(command[-1])).defined else (status, output)
+            confined = self._workspace.confine(command, self._directory)
+            status = self._workspace.compile(confined, env, self._directory)[0]
+            return (status or int(symbol not in read_elf(Path(command[-1])).defined)), ""
 
         self._output_dir.perform(self._action(symbol), spawn, lambda: helpers)
 
@@ -142,7 +144,7 @@ def missing_instances(file: Path) -> tuple[list[str], list[str]]:
 
 
 def demangled(symbol: str) -> str:
-    """Return the C++ name of a symbol; the symbol itself if the C++ library cannot tell."""
+    """Return the C++ name of a symbol; the symbol itself if demangling fails."""
     import ctypes
 
     try:

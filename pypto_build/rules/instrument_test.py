@@ -1,4 +1,4 @@
-"""``LintTest`` and ``HazardTest``: an instrument as a test, with the findings that are accepted."""
+"""``LintTest`` and ``HazardTest``: run an instrument as a test, with a list of accepted findings."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def declare_instrument_test(env: Environment, tool: str, attributes: Mapping[str
 
 @dataclass
 class _Examination:
-    """A run of an instrument for a test: what it needs, its step, and what it printed."""
+    """A run of an instrument for a test: its prerequisites, its step, and its output."""
 
     test: str
     tool: str
@@ -129,7 +129,7 @@ def _declare(env: Environment, tool: str, values: Mapping[str, Any]) -> Nodes:
 
 
 def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any]) -> Nodes:
-    """Declare the run of the instrument, and what it needs."""
+    """Declare the run of the instrument and its prerequisites."""
     workspace, root = workspace_of(env), path_of(values["artifact"])
     platform = workspace.platform(values["platform"])
     whole = load_distributed(root) if is_distributed(root) else None
@@ -182,7 +182,7 @@ def _declare_run(run: _Examination, env: Environment, values: Mapping[str, Any])
 
 
 def _listen(run: _Examination, command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """Run the instrument, and keep what it prints for the end."""
+    """Run the instrument, and keep its output for the end."""
     run.cached = False
     status, output = run_captured(command, environment)
     run.output[:] = [terminal.plain(output)]
@@ -201,7 +201,7 @@ def _examine(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def _judge(run: _Examination) -> Outcome:
-    """Return the outcome; accepted findings and notes are no failure."""
+    """Return the outcome; accepted findings and notes are not failures."""
     text = "".join(run.output)
     try:
         report = msgspec.json.decode(read_bytes(run.result), type=_Report)

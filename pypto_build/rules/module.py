@@ -1,4 +1,4 @@
-"""``PtoModule``: the C++ of a kernel, made of its ``.pto`` module and the wrapper that the body goes into."""
+"""``PtoModule``: builds the C++ of a kernel from its ``.pto`` module and its wrapper."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def declare_orchestration(env: Environment, **attributes: Any) -> Nodes:
 def _declare(
     env: Environment, compilation: Compilation, plan: Plan, source: Node, include_dirs: tuple[Node, ...]
 ) -> Nodes:
-    """Return the node of a library; what its source includes of files that are made comes first."""
+    """Return the node of a library; generated files that its source includes are built first."""
     steps = compilation.steps(plan)
     _note_command(workspace_of(env), plan, steps[0].output_dir.directory)
     node = env.File(escape(str(steps[-1].output_dir.path(steps[-1].action.outputs[0]))))
@@ -89,7 +89,7 @@ def _declare(
 
 
 def _note_command(workspace: Workspace, plan: Plan, directory: Path) -> None:
-    """Tell editors how a unit is compiled, when all rules have been called."""
+    """Record the compile command of a unit for editors, after all rules have been called."""
     plans: dict[Path, list[Plan]] = workspace.extras.setdefault("plans of units", {})
     if not (plans or GetOption("clean") or GetOption("no_exec") or QUERY in workspace.extras):
         workspace.at_end.append(partial(_update_commands, workspace, plans))

@@ -15,7 +15,7 @@ from pypto_build.terminal import escaped
 
 
 class OptionError(Exception):
-    """An option that does not exist or does not take the value given. ``str()`` is one line."""
+    """An option that does not exist, or an invalid value. ``str()`` is one line."""
 
 
 _SWITCHED = {word: on for on, words in ((True, "1 yes true on"), (False, "0 no false off")) for word in words.split()}
@@ -24,7 +24,7 @@ _SWITCHED[""] = False
 
 @dataclass(frozen=True)
 class Options:
-    """The options of this invocation, parsed."""
+    """The parsed options of this invocation."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     requested: str = ""  # the platform asked for, where another one is meant on this machine
@@ -34,7 +34,7 @@ class Options:
 
     @property
     def of_the_run(self) -> dict[str, Any]:
-        """The options that go to the replay tool."""
+        """Return the options for the replay tool."""
         passed_on = {name for name, option in RUN_OPTIONS.items() if option.flag and option.configures}
         return {name: self.values[name] for name in OPTIONS if name in passed_on}
 

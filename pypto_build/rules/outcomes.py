@@ -33,7 +33,7 @@ _FEW = 5
 
 
 def outcome_of(replayed: Verdict, name: str, **more: Any) -> Outcome:
-    """Return the outcome that a verdict tells."""
+    """Return the outcome for a verdict."""
     wrong = sum(output.status == "mismatch" for output in replayed.outputs)
     reason = f"{wrong} of {len(replayed.outputs)} outputs differ" if wrong else ""
     if replayed.error is not None:
@@ -42,7 +42,7 @@ def outcome_of(replayed: Verdict, name: str, **more: Any) -> Outcome:
 
 
 class Outcomes:
-    """The outcomes of one workspace, in the order in which they came."""
+    """The outcomes of one workspace, in order of completion."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -58,7 +58,7 @@ class Outcomes:
         self.expected[name] = output or Path()
 
     def add(self, outcome: Outcome) -> None:
-        """Take the outcome of a test, and print its line."""
+        """Record the outcome of a test, and print its line."""
         self.tests.append(outcome)
         terminal.say(_line(outcome, max(map(len, [*self.expected, outcome.name]))))
 
@@ -125,7 +125,7 @@ class Outcomes:
 def write_outcomes(
     outcomes: Sequence[Outcome], options: Options, top: Path, build_dir: Path, environment: Mapping[str, str]
 ) -> None:
-    """Write the files that ``options`` ask for, by a tool."""
+    """Run the tool that writes the files that ``options`` request."""
     words = [f"{flag}={options[name]}" for name, flag in FILES.items() if options[name]]
     words += [f"--annotate={annotations_for(options['ANNOTATE'])}"] if annotations_for(options["ANNOTATE"]) else []
     if not words:
@@ -147,7 +147,7 @@ def _line(outcome: Outcome, width: int) -> str:
 
 
 def _remember(path: Path, tests: Iterable[Outcome]) -> None:
-    """Remember which tests fail; the entry of a test that did not run this time is kept."""
+    """Record which tests fail; the entry of a test that did not run this time is kept."""
     failed = set(failed_tests(path.parent))
     for outcome in tests:
         (failed.add if outcome.failed else failed.discard)(outcome.name)

@@ -24,7 +24,9 @@ def pack_words(
     options: Mapping[str, Any],
     chips: Sequence[str] = (),
 ) -> list[str]:
-    """The command that packs a replay, but for the name of the archive; ``chips`` are the flags of one of several."""
+    """Return the command that packs a replay, without the archive's name; ``chips`` are the flags for one of several
+    chips.
+    """
     words = [
         *own_tool("pypto_build.diagnose.pack"),
         str(artifact),
@@ -45,7 +47,7 @@ def pack_path(output: Path, artifact: str, configuration: str) -> Path:
 
 
 def write_pack(workspace: Workspace, words: Sequence[str], path: Path) -> str:
-    """Pack a replay; return the path for people, or print why it cannot be packed and return an empty text."""
+    """Pack a replay; return the path for users, or print why it cannot be packed and return an empty text."""
     run = subprocess.run(
         workspace.confine([*words, "--output", str(path)], None), capture_output=True, text=True, errors="replace",
         check=False, env=dict(workspace.environment), stdin=subprocess.DEVNULL,

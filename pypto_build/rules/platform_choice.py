@@ -1,4 +1,4 @@
-"""Decides what ``PLATFORM=a2a3`` and ``a5`` mean on this machine: hardware, or the same semantics on its CPU.
+"""Decides what ``PLATFORM=a2a3`` and ``a5`` mean on this machine: hardware, or a simulation on its CPU.
 
 A machine with neither a toolkit nor a device has no hardware to run on, so the run uses its CPU. The first line and the
 verdict say so. With ``HARDWARE=1``, ``DEVICE=`` or a sign of hardware, a missing toolkit is an error.
@@ -29,7 +29,7 @@ _ON_THE_CPU = frozenset({"torch"}) | {verb.name for verb in VERBS.values() if ve
 def choose_platform(
     options: Options, arguments: Mapping[str, str], targets: Collection[str], nothing_is_run: bool
 ) -> Options:
-    """Return the options with the platform that is meant, and print it if it is another than the one asked for.
+    """Return the options with the chosen platform, and print it if it differs from the requested one.
 
     Raises:
         OptionError: hardware is insisted on, on a platform that has none.
@@ -51,7 +51,7 @@ def choose_platform(
 
 
 def _why_here(options: Options, arguments: Mapping[str, str], running: Collection[str], nothing_is_run: bool) -> str:
-    """Why what is asked for runs on this machine's CPU; empty if it is to run on hardware."""
+    """Return why the command runs on this machine's CPU; empty if it runs on hardware."""
     if set(running) <= _ON_THE_CPU:
         return "its kernels run here"
     if options["RUNTIME"] == TORCH:

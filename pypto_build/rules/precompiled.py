@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pypto_build.artifact.files import write_bytes
 from pypto_build.proof import Action
 from pypto_build.proof.action import Helper
-from pypto_build.rules.machinery.actions import run_silently
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.steps import Step, perform
 from pypto_build.rules.machinery.workspace import Workspace
@@ -52,15 +51,15 @@ class Precompiled:
             ),
             "[headers] precompile",
             f"{recipe.main_header}, once for these flags",
-            spawn=run_silently,
+            spawn=lambda command, env: (workspace.compile(command, env)[0], ""),
             writes_to=directory,
             in_common=True,
         )
 
     def ready(self) -> Helper | None:
-        """The header to include and the file that stands for it, which is compiled if need be.
+        """Return the header to include and its precompiled file, which is compiled if necessary.
 
-        None if that fails: the unit's own compilation then says what is wrong with the flags.
+        None if that fails: the unit's own compilation then reports the error.
         """
         with self._lock:
             if not self._aid:

@@ -1,4 +1,6 @@
-"""``PtoProgram`` and ``scons compile PROGRAM=p.py``: a program in Python to an artifact, its golden included."""
+"""``PtoProgram`` and ``scons compile PROGRAM=p.py``: compile a program in Python to an artifact, including its
+golden.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ def declare_program(env: Environment, **attributes: Any) -> Nodes:
 
 @dataclass
 class _Program:
-    """A program that was declared: its file, what it is compiled for, and the nodes of its artifact."""
+    """A declared program: its file, its platform and options, and the nodes of its artifact."""
 
     source: Path
     platform: str
@@ -84,7 +86,7 @@ class _Program:
 def _declare(
     env: Environment, workspace: Workspace, name: str, values: Mapping[str, Any], artifact: Path, platform: Platform
 ) -> Nodes:
-    """Return the nodes of the artifact: its directory is there when it is compiled and has its data."""
+    """Return the nodes of the artifact: its directory is complete when it is compiled and has its data."""
     source = path_of(values["source"])
     output = workspace.output_path(f"programs.{name}", platform)
     output_dir = workspace.output_dirs.get(output) or workspace.open_output(output, source)
@@ -111,7 +113,7 @@ def _declare(
         spawn=run_with_errors,
         shown=True,
         lead=partial(_name_assembler, settings["the assembler"], workspace),
-        again=not _is_there(artifact),
+        repeated=not _is_there(artifact),
         otherwise="a file of the artifact is missing",
     )
     made = declare_step(env, step, [values["source"], *(values["deps"] or ())], outputs=("artifact",))
@@ -127,7 +129,7 @@ def _declare(
 
 
 def _create(target: Nodes, source: Nodes, env: Environment) -> None:
-    """Do nothing: SCons has created the directory before, and earlier steps make the artifact."""
+    """Do nothing: SCons has already created the directory, and earlier steps write the artifact."""
 
 
 def _declare_golden(
@@ -155,14 +157,14 @@ def _declare_golden(
         "[golden] make",
         workspace.short(artifact / "data"),
         spawn=run_with_errors,
-        again=not _is_computed(artifact),
+        repeated=not _is_computed(artifact),
         otherwise="data is not as it was computed",
     )
     return declare_step(env, step, compiled, outputs=("golden",))
 
 
 def _is_computed(artifact: Path) -> bool:
-    """Return True if the data of every reference match the records of computed data beside them."""
+    """Return True if the data of every reference matches its record of computed data."""
     document = read_compiled_files(artifact / COMPILED_FILES_NAME)
     if document is None:
         return False

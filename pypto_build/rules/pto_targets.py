@@ -18,14 +18,16 @@ from pypto_build.toolchain.python import own_tool
 
 
 def declare_splice(env: Environment, artifacts: Sequence[ArtifactTargets]) -> None:
-    """``splice``: the spliced files; with ``WRITE=1`` they go into the artifact."""
+    """Declare ``splice``: the spliced files; with ``WRITE=1`` they are copied into the artifact."""
     nodes = [node for targets in artifacts for node in targets.spliced.nodes]
     action = Action(_write, None) if workspace_of(env).options["WRITE"] else None
     env.AlwaysBuild(env.Alias("splice", nodes, action, PYPTO_SPLICED=artifacts))
 
 
 def _write(target: Nodes, source: Nodes, env: Environment) -> None:
-    """Not a closure: SCons would look at everything it holds to tell whether the action changed."""
+    """Write spliced files as an action. It is not a closure, because SCons would include all captured objects in the
+    action's signature.
+    """
     workspace = workspace_of(env)
     for targets in env["PYPTO_SPLICED"]:
         artifact = targets.artifact
@@ -40,7 +42,7 @@ def _write(target: Nodes, source: Nodes, env: Environment) -> None:
 
 
 def declare_pto_diff(env: Environment, root: Path, *places: Path) -> None:
-    """``pto_diff``: compare the modules with those of ``OTHER=``."""
+    """Declare ``pto_diff``: compare the modules with those of ``OTHER=``."""
     other = workspace_of(env).options["OTHER"]
     if not other:
         raise ArtifactError("OTHER=", "'scons pto_diff' compares two artifacts", "name the second artifact with OTHER=")

@@ -1,4 +1,4 @@
-"""``PyTest``: files of pytest tests, each a test by the path of its file, with proof of all that it read."""
+"""``PyTest``: files of pytest tests, each a test by the path of its file, with proof of all its inputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
 from pypto_build.rules.machinery.steps import Step, announce, made_by_us
 from pypto_build.rules.machinery.workspace import TESTS, Workspace, escape, workspace_of
 from pypto_build.rules.outcomes import failed_tests
-from pypto_build.rules.tests import declare_suite, declare_test, is_wanted, run_all
+from pypto_build.rules.tests import declare_suite, declare_test, may_run, run_all
 from pypto_build.toolchain.cache import cache_dir
 from pypto_build.toolchain.forked import ForkedTools
 
@@ -96,7 +96,7 @@ def declare_py_test(env: Environment, **attributes: Any) -> Nodes:
     tags = set(values["tags"] or ())
     targets = list(map(str, COMMAND_LINE_TARGETS))
     files: list[_File] = []
-    if any(is_wanted(workspace, one, tags) for one in (name, *nodes)):
+    if any(may_run(workspace, one, tags) for one in (name, *nodes)):
         if targets and find_spec("pytest") is None:
             raise RuleError(f"PyTest: {name}: pytest is not installed; run pip install pytest")
         output_dir = workspace.open_output(workspace.build_dir / TESTS / name, workspace.top)
@@ -138,7 +138,7 @@ def _file(workspace: Workspace, output_dir: OutputDir, label: str, path: Path, v
 
 
 def _rank(failed: Any, file: _File) -> tuple[bool, float]:
-    """Order files: those that failed, and those that take longest first, by what they took the last time."""
+    """Return the sort key of a file: failed files first, then those with the longest last run."""
     counts = _report(file.step.output_dir.printed(file.step.action.name))
     return file.name not in failed, -counts.seconds if counts else float("-inf")
 
@@ -231,7 +231,7 @@ def _outcome(file: _File, word: Any, reason: str, **more: Any) -> Outcome:
 
 
 def _forks(workspace: Workspace) -> ForkedTools:
-    """Start the process that files of tests are forked from; it ends with this one."""
+    """Start the fork server for test files; it ends with this process."""
     if _FORKS not in workspace.extras:
         workspace.extras[_FORKS] = forks = ForkedTools((_TOOL,), TEST_VARIABLE, _ONE_PROCESSOR)
         workspace.at_end.append(forks.close)
@@ -240,7 +240,7 @@ def _forks(workspace: Workspace) -> ForkedTools:
 
 
 def _temporary(workspace: Workspace) -> Path:
-    """Return the directory of the tests' temporary files, which are no inputs.
+    """Return the directory of the tests' temporary files, which are not inputs.
 
     It lies outside of the workspace, because tools look for their settings in the directories above.
     """

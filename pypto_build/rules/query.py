@@ -35,7 +35,7 @@ _KINDS = {".so": "library", ".o": "object", ".json": "result"}
 
 
 def declare_query(env: Environment, expression: str) -> None:
-    """The target that answers ``expression`` when all scripts have been read."""
+    """Declare the target that answers ``expression`` after all scripts have been read."""
     workspace_of(env).extras[QUERY] = True
     env.AlwaysBuild(env.Alias(VERB, [], Action(_answer, None), PYPTO_QUERY=expression))
 
@@ -54,7 +54,7 @@ def _answer(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 class Graph:
-    """Targets and files by name, and what each depends on; nodes that only keep an order are left out."""
+    """Targets and files by name, with their dependencies; nodes that exist only for ordering are left out."""
 
     def __init__(self, env: Environment) -> None:
         self._workspace = workspace_of(env)
@@ -87,7 +87,7 @@ class Graph:
         return self._workspace.short_of_top(Path(node.get_abspath()))
 
     def kind(self, name: str) -> str:
-        """Return what a node is, in a word or two."""
+        """Return the kind of a node, in a word or two."""
         node = self.nodes[name]
         if isinstance(node, SCons.Node.Alias.Alias):
             return "test" if name in self._tests else "suite" if name in self._suites else "target"
@@ -98,7 +98,7 @@ class Graph:
         return _KINDS.get(os.path.splitext(name)[1], "generated file")
 
     def reach(self, names: Iterable[str], edges: dict[str, list[str]], depth: int | None = None) -> list[str]:
-        """Return all that can be reached by ``edges`` from ``names``, these too."""
+        """Return ``names`` and all nodes that ``edges`` lead to from them."""
         reached = dict.fromkeys(names)
         level = list(reached)
         while level and (depth is None or depth > 0):
@@ -108,7 +108,7 @@ class Graph:
         return list(reached)
 
     def path(self, start: Iterable[str], ends: Iterable[str]) -> list[str]:
-        """Return a shortest way along dependencies; nothing where there is none."""
+        """Return a shortest path along dependencies; empty if there is none."""
         goal, came = set(ends), dict[str, str | None](dict.fromkeys(start))
         waiting = deque(came)
         while waiting:
@@ -128,7 +128,9 @@ class Graph:
 
 
 def _children(node: Node) -> Iterator[Node]:
-    """The nodes that a node is made from. SCons lets a directory depend on its files: what makes it makes those."""
+    """Return the dependencies of a node. SCons lets a directory depend on its files, so the makers of a directory
+    count as those of its files.
+    """
     if isinstance(node, SCons.Node.FS.Base) and not has_rule(node):
         yield from makers_above(node)
     children = node.children()
@@ -150,7 +152,7 @@ class Query:
         self._ordered = False
 
     def answer(self) -> list[str]:
-        """Return the names of the answer: sorted, but for a path."""
+        """Return the names of the answer: sorted, except for a path."""
         names = self._union()
         if self._tokens:
             raise self._error(f"'{self._tokens[0]}' is not expected here")

@@ -1,6 +1,4 @@
-"""One replay of an artifact: the node of its verdict, the step that runs it, and the line for one that is up to
-date.
-"""
+"""One replay of an artifact: the node of its verdict, the step that runs it, and the line for an up-to-date replay."""
 
 from __future__ import annotations
 
@@ -66,17 +64,17 @@ _UNEXPLAINED = (EXIT_STATUS["mismatch"], EXIT_STATUS["runtime_error"], EXIT_STAT
 
 
 def preload_verdicts() -> None:
-    """Load the definition of verdicts, which takes two milliseconds, before processes are forked."""
+    """Import the definition of verdicts, which takes two milliseconds, before processes are forked."""
     msgspec.json.Decoder(Verdict)
 
 
 def finish_replays(target: Nodes, source: Nodes, env: Environment) -> int:
-    """Show the replays of ``source`` that did not have to run; return the status of the first that did not pass."""
+    """Show the up-to-date replays of ``source``; return the status of the first that did not pass."""
     return finish(env, replays_of(env, source))
 
 
 def finish(env: Environment, replays: Sequence[Replay]) -> int:
-    """Show the replays that did not have to run; return the status of the first that did not pass."""
+    """Show the up-to-date replays; return the status of the first that did not pass."""
     workspace = workspace_of(env)
     _show_results(workspace, replays)
     for replay in replays:
@@ -90,7 +88,7 @@ def finish(env: Environment, replays: Sequence[Replay]) -> int:
 
 
 def show_results(target: Nodes, source: Nodes, env: Environment) -> None:
-    """Let OUT show the results of the replays in ``source``, those that did not have to run too."""
+    """Link OUT to the results of the replays in ``source``, including up-to-date ones."""
     _show_results(workspace_of(env), replays_of(env, source))
 
 
@@ -103,7 +101,7 @@ def _show_results(workspace: Workspace, replays: Sequence[Replay]) -> None:
 
 
 def replays_of(env: Environment, nodes: Nodes) -> list[Replay]:
-    """The replays whose verdicts are among ``nodes``."""
+    """Return the replays whose verdicts are in ``nodes``."""
     replays: Replays = env["PYPTO_REPLAYS"]
     names = (VERDICT, TESTED)
     return [replays.by_results[Path(node.get_abspath()).parent] for node in nodes if node.name in names]
@@ -123,11 +121,10 @@ def declare_replay(
 ) -> Nodes:
     """Declare one replay and return its node, which depends on the binaries, the interface, the data and the options.
 
-    ``chosen`` overrides options of the command line. A ``tolerant`` replay counts as run whatever its verdict is, so
-    that a tool that looks at it runs; after a bad verdict it runs again the next time.
-
-    A replay that is not ``alone`` may run beside others, and its report is printed in one piece. Results ``of_a_test``
-    are kept. The ``subject`` decides how the replay is run and judged.
+    ``chosen`` overrides options of the command line. A ``tolerant`` replay succeeds with any verdict, so that a tool
+    can read it; after a bad verdict it runs again the next time. A replay that is not ``alone`` may run beside others,
+    and its report is printed in one piece. Results ``of_a_test`` are kept. The ``subject`` decides how the replay is
+    run and judged.
     """
     workspace = workspace_of(env)
     replays: Replays = env["PYPTO_REPLAYS"]
@@ -180,20 +177,20 @@ def declare_replay(
             environment = step.output_dir.watched_environment(step.action)
             prefork.want(step.action.command(), environment, targets.artifact.root, targets.platform.name)
         if targets.is_stale:
-            step.output_dir.start_ahead(step.action, prefork.start_waiting)
+            step.output_dir.prestart(step.action, prefork.start_waiting)
     return replay.nodes
 
 
-def start_early(env: Environment, subject: Subject, chosen: Mapping[str, Any], targets: ArtifactTargets) -> None:
-    """Start the process of a replay that will most likely run, before its artifact has been looked at.
+def prestart_replay(env: Environment, subject: Subject, chosen: Mapping[str, Any], targets: ArtifactTargets) -> None:
+    """Start the process of a replay that will most likely run, before its artifact has been checked.
 
-    `declare_replay` then takes this process if it needs the same command. Errors are reported later.
+    `declare_replay` uses this process if it needs the same command. Errors are reported later.
     """
     workspace = workspace_of(env)
     if _runs_by_itself(workspace, targets) and not subject.judged:
         with suppress(ArtifactError, OSError):
             step = _run_of(workspace, targets, subject.data, chosen, {}, None, True, False, subject, []).step
-            step.output_dir.start_ahead(step.action, prefork.start_waiting)
+            step.output_dir.prestart(step.action, prefork.start_waiting)
 
 
 @dataclass(frozen=True)
@@ -238,7 +235,7 @@ def _run_of(
         action=_under(workspace, step.action, subject),
         subject=label or step.subject,
         stands=partial(_is_in_time, verdict, limit_s),
-        otherwise=_why_again(workspace, verdict, limit_s),
+        otherwise=_rerun_reason(workspace, verdict, limit_s),
     )
     if subject.judges:
         step = replace(step, spawn=partial(_run_judged, step.spawn, subject.judges))
@@ -255,20 +252,22 @@ def results_of(
     comparators: Mapping[str, str],
     golden: Path | None,
 ) -> Path:
-    """Return the directory of results that `declare_replay` gives a replay of an artifact that is not there yet."""
+    """Return the directory of results that `declare_replay` would give a replay of an artifact that does not exist
+    yet.
+    """
     options, data, others = _settings(workspace, platform, data, chosen, golden, {})
     rules = _shown(workspace, comparators)
     return output / REPLAYS / configuration(platform, options, str(data or ""), variant, rules, others).name
 
 
 def _shown(workspace: Workspace, comparators: Mapping[str, str]) -> dict[str, str]:
-    """The comparators as a configuration names them: files from the top."""
+    """Return the comparators as a configuration names them: files relative to the top."""
     files = set(map(str, _files_of(comparators)))
     return {name: workspace.short_of_top(Path(it)) if it in files else it for name, it in comparators.items()}
 
 
 def _files_of(comparators: Mapping[str, str]) -> list[Path]:
-    """The comparators that are files of Python."""
+    """Return the comparators that are Python files."""
     return [Path(comparator) for comparator in comparators.values() if comparator.endswith(".py")]
 
 
@@ -280,7 +279,7 @@ def _settings(
     golden: Path | None,
     limits: Mapping[str, str],
 ) -> tuple[dict[str, Any], str | Path | None, dict[str, str]]:
-    """The options of a run, its data, and what else decides which of the replays it is."""
+    """Return the options of a run, its data, and further settings that identify the replay."""
     options = _options(workspace, platform) | dict(chosen or {})
     rings = {name: value for name, value in os.environ.items() if name.startswith("PTO2_RING_")} | dict(limits)
     others = {"golden": workspace.short_of_top(golden), **rings} if golden else rings
@@ -321,7 +320,7 @@ class Replay:
 
 @dataclass
 class Test:
-    """A declared test: the declaration that SCons calls when it comes to it, and its replays."""
+    """A declared test, with the declaration function that SCons calls later, and its replays."""
 
     name: str
     skipped: str = ""  # why it cannot run here
@@ -338,7 +337,7 @@ class Test:
 
 @dataclass
 class Suite:
-    """Tests under one name, other suites among them, and whether it is asked for."""
+    """Tests and other suites under one name; it records whether it is requested."""
 
     name: str
     tags: frozenset[str]
@@ -349,13 +348,13 @@ class Suite:
         return test in self.tests
 
     def add(self, env: Environment, test: str) -> None:
-        """Take a test or a suite."""
+        """Add a test or a suite."""
         if test not in self.tests:
             self.tests.append(test)
             env.Alias(self.name, env.Alias(test))
 
     def add_tagged(self, env: Environment, test: str, tags: Collection[str]) -> None:
-        """Take a test that has one of its tags."""
+        """Add a test if it has one of the suite's tags."""
         if not self.tags.isdisjoint(tags):
             self.add(env, test)
 
@@ -373,7 +372,7 @@ class Replays:
         self.listeners: list[Callable[[Replay], None]] = []  # told of each replay that has ended
 
     def named_suites(self) -> list[Suite]:
-        """The suites that are asked for."""
+        """Return the requested suites."""
         return [suite for suite in self.suites.values() if suite.named]
 
 
@@ -390,7 +389,7 @@ def _replay_step(
     of_a_test: bool,
     output: list[str],
 ) -> Step:
-    """Return the step of the run. It leaves one result: verdict, outputs and records belong together."""
+    """Return the step of the run. It has a single result: verdict, outputs and records together."""
     simpler = targets.embedded is None
     embedded = [Path(targets.embedded.get_abspath())] if targets.embedded else []
     names = (FILE_NAME, OPEN_NAME) if _is_checked(targets) else (FILE_NAME,)
@@ -434,25 +433,25 @@ def _replay_step(
         action,
         "[replay] run",
         f"{targets.artifact.name} {config}".rstrip(),
-        spawn=partial(_run_heard, workspace, output, run)
+        spawn=partial(_run_captured, workspace, output, run)
         if of_a_test
         else _shown_by(workspace)
         if alone
         else run_whole,
         forks=forks,
-        again=workspace.options["FORCE"] or not targets.platform.simulated or bool(outside),
+        repeated=workspace.options["FORCE"] or not targets.platform.simulated or bool(outside),
         recorded=targets.platform.simulated and REGIONS not in outside,
         lead=None if of_a_test else partial(tell_built, workspace, targets),
     )
 
 
 def _shown_by(workspace: Workspace) -> Spawn:
-    """Return what runs a replay: without the numbers of its mismatches where triage says why it fails."""
+    """Return the function that runs a replay. If triage explains a failure, it omits the mismatch numbers."""
     return run_briefly if "triage" in map(str, COMMAND_LINE_TARGETS) and not workspace.verbose else run_streaming
 
 
 def _checks_rules(targets: ArtifactTargets, options: Mapping[str, Any]) -> bool:
-    """Return True if kernels are held to the rules of the device."""
+    """Return True if kernels are checked against the rules of the device."""
     return targets.embedded is not None and options.get("RULES") != RULES_OFF
 
 
@@ -462,24 +461,24 @@ def _is_checked(targets: ArtifactTargets) -> bool:
 
 
 def _tool(targets: ArtifactTargets) -> str:
-    """Return the module that runs it."""
+    """Return the module that runs the replay."""
     if targets.embedded is None:
         return "pypto_build.interop.run"
     return "pypto_build.replay.chips" if targets.parts else "pypto_build.replay"
 
 
 def _repositories(workspace: Workspace) -> list[str]:
-    """Return git's directories for simpler and pto-isa. The run asks for their revisions, which its settings have
-    already.
+    """Return git's directories for simpler and pto-isa. The run asks for their revisions, which are already among
+    its settings.
     """
     tree = workspace.simpler.tree
     return [str(path) for checkout in (tree.root, tree.isa) for path in git.kept_at(checkout)]
 
 
-def _run_heard(
+def _run_captured(
     workspace: Workspace, output: list[str], run: Spawn, command: list[str], env: dict[str, str]
 ) -> tuple[int, str]:
-    """Run a replay of a test; its report is kept, and shown with the other failures."""
+    """Run a replay of a test; keep its report, which is shown with the other failures."""
     status, text = run(command, env)
     output[:] = [terminal.plain(text)]
     if workspace.verbose:
@@ -496,7 +495,7 @@ def _unkeyed(workspace: Workspace) -> tuple[str, ...]:
 
 
 def _under(workspace: Workspace, action: Action, subject: Subject) -> Action:
-    """Return the run with further variables in its environment, and judged by a class of the user's."""
+    """Return the run with additional environment variables, and with a user's class as its judge."""
     limits, file = subject.limits, subject.origin.partition("::")[0]
     if subject.judged:
         end = len(own_tool(""))
@@ -521,19 +520,19 @@ def _is_in_time(verdict: Path, limit_s: float) -> bool:
 
 
 def _run_judged(spawn: Spawn, judges: ForkedTools, command: list[str], environment: dict[str, str]) -> tuple[int, str]:
-    """Run a replay that may have its outputs judged in a fork."""
+    """Run a replay whose outputs may be judged in a fork."""
     with suppress(OSError):
         environment = {**environment, ADDRESS: judges.address(environment)}
     return spawn(command, environment)
 
 
 def _outside(workspace: Workspace) -> dict[str, str]:
-    """Return the variables that name what the run has outside of its inputs and results: a log, memory of a program."""
+    """Return the environment variables for paths and values outside of the run's inputs and results, such as a log."""
     names = (LOG_PATH, REGIONS) if workspace.options["LOG_LEVEL"] else (REGIONS,)
     return {name: workspace.environment[name] for name in names if workspace.environment.get(name)}
 
 
-def _why_again(workspace: Workspace, verdict: Path, limit_s: float) -> str:
+def _rerun_reason(workspace: Workspace, verdict: Path, limit_s: float) -> str:
     """Return why a replay runs again with unchanged inputs."""
     if workspace.options["FORCE"]:
         return "FORCE=1"
@@ -614,7 +613,7 @@ def _stamp(verdict: Path) -> tuple[int, int] | None:
 
 
 def _lost(workspace: Workspace, replay: Replay, outcome: proof.Outcome) -> int:
-    """Write the verdict of a run that was ended before it wrote one; return its exit status."""
+    """Write the verdict of a run that ended before writing one; return its exit status."""
     if outcome.note:
         error = ErrorInfo("build_error", outcome.note)
     else:
@@ -638,7 +637,7 @@ def _end_with(workspace: Workspace, replay: Replay, error: ErrorInfo) -> int:
 
 
 def _pack(workspace: Workspace, replay: Replay, status: int) -> None:
-    """Keep a pack of a failed replay. If a tool looks at the replay, the users of that tool pack it."""
+    """Write a pack of a failed replay. A replay for a tool is not packed here, since the user packs it by that tool."""
     if replay.tolerant and not replay.of_a_test:
         return
     if workspace.options["PACK"] != "onfail":
@@ -676,16 +675,14 @@ def _triage_command(workspace: Workspace, replay: Replay, test: str = "") -> str
 
 
 def _note_outcome(workspace: Workspace, replay: Replay) -> None:
-    """Keep the outcome of a replay for the files that were asked for. Tools that look at a replay write files of their
-    own.
-    """
+    """Record the outcome of a replay for the requested files. Tools that read a replay write files of their own."""
     if wants_files(workspace) and not replay.tolerant and (replay.results / "verdict.json").is_file():
         name = f"{replay.targets.artifact.name} {replay.configuration}".rstrip()
         outcomes_of(workspace).replays.append(outcome_of_replay(workspace, replay, name))
 
 
 def status_of(workspace: Workspace, status: int, replay: Replay) -> int:
-    """Return the exit status, with the verdicts that the user allows as 0."""
+    """Return the exit status; 0 for verdicts that the user allows."""
     allowed = workspace.options["ALLOW_UNCHECKED"] or replay.unchecked
     return 0 if allowed and status == EXIT_STATUS["unchecked"] else status
 

@@ -1,4 +1,4 @@
-"""``ReplayTest``: run an artifact on fixed data and compare with its golden."""
+"""``ReplayTest``: runs an artifact on fixed data and compares it with its golden."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def declare_replay_test(env: Environment, **attributes: Any) -> Nodes:
 
 
 def _declare_checks(env: Environment, values: Mapping[str, Any]) -> None:
-    """Declare the tests by instruments; the test's name as a target stands for them too."""
+    """Declare the test's checks by instruments; the test's name as a target includes them."""
     for check in values["checks"] or ():
         if check == _RULES:
             continue
@@ -128,7 +128,7 @@ def _declare_limit(env: Environment, values: Mapping[str, Any]) -> None:
 
 
 def _results(workspace: Workspace, values: Mapping[str, Any]) -> Path | None:
-    """Return the verdict of a test; None where the options do not go together, which the test says when it runs."""
+    """Return the verdict of a test; None for contradictory options, which the test reports when it runs."""
     platform = workspace.platform(values["platform"])
     output = workspace.output_path(artifact_name(path_of(values["artifact"])), platform)
     try:
@@ -141,7 +141,7 @@ def _results(workspace: Workspace, values: Mapping[str, Any]) -> Path | None:
 
 
 def _data(workspace: Workspace, data: Node | str | None) -> str | None:
-    """Return the data of a test, as its results are named by it."""
+    """Return the data of a test, in the form that names its results."""
     return data if data is None or isinstance(data, str) else workspace.short_of_top(path_of(data))
 
 
@@ -162,7 +162,7 @@ def _comparators(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _chosen(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a run that a test decides."""
+    """Return the run options that a test sets."""
     chosen: dict[str, Any] = {"WORLD": values["world"]} if values["world"] is not None else {}
     chosen |= {"MEMORY": values["memory"]} if values["memory"] else {}
     chosen |= {"RULES": RULES_ERROR} if _RULES in (values["checks"] or ()) else {}
@@ -206,7 +206,7 @@ def _declare(env: Environment, values: Mapping[str, Any]) -> Nodes:
 
 
 def _tolerances(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the tolerances that a test gives."""
+    """Return the tolerances that a test sets."""
     tolerances = {key: values[key.lower()] for key in ("RTOL", "ATOL") if values[key.lower()] is not None}
     for key, value in tolerances.items():
         if not is_tolerance(value):

@@ -1,4 +1,4 @@
-"""One run of SCons in a process that goes on when it has ended."""
+"""Runs SCons once, in a process that continues after SCons has ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAID = "scons: Reading SConscript files ..."
 
 
 class _Display(DisplayEngine):  # type: ignore[misc]  # SCons has no types
-    """SCons's display without the lines that were printed already where the command was typed."""
+    """SCons's display without the lines that the original command has already printed."""
 
     def __call__(self, text: str, append_newline: int = 1) -> None:
         if text != _SAID:

@@ -35,7 +35,7 @@ class CaseRefusal:
 
 
 def tell_outcomes(env: Environment, refused: Sequence[CaseRefusal]) -> None:
-    """Write the outcome of each case as a line when it is known, if the process that started this one wants to know."""
+    """Report the outcome of each case as a line as soon as it is known, if the parent process requests it."""
     file = os.environ.get(OUTCOMES_VARIABLE)
     if file is None:
         return
@@ -95,9 +95,10 @@ def _why_not_built(workspace: Workspace, replay: Replay) -> str:
 
 
 def say_refused(refused: Sequence[CaseRefusal], runs: bool) -> int:
-    """Print the cases that do not run, and why. Return the status of the first that should have run.
+    """Print the cases that do not run, with reasons.
 
-    ``runs`` says whether any case runs; where all are skipped, the status is that of wrong usage.
+    Return the status of the first that should have run. ``runs`` says whether any case runs; if all are skipped, the
+    status is that of wrong usage.
     """
     for one in refused:
         if one.status:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pypto_build.rules.artifact import ArtifactTargets, Early, declare_loaded
+from pypto_build.rules.artifact import ArtifactTargets, OnStale, declare_loaded
 from pypto_build.rules.compile_commands import update_compile_commands
 from pypto_build.rules.machinery.attributes import PLATFORM, Attribute, Kind, Rule, path_attribute
 from pypto_build.rules.machinery.inputs import path_of
@@ -26,14 +26,14 @@ def targets_of(
     platform_name: str | None = None,
     variant: str | None = None,
     needed: bool = True,
-    early: Early | None = None,
+    on_stale: OnStale | None = None,
 ) -> ArtifactTargets:
-    """Return the nodes of a subject's program; ``variant``, ``needed`` and ``early`` are those of `declare_loaded`."""
+    """Return the nodes of a subject's program. The parameters are those of `declare_loaded`."""
     if subject.distributed is not None:
         from pypto_build.rules.distributed import distributed_targets
 
         return distributed_targets(env, subject.distributed, platform_name, variant)
-    return declare_loaded(env, subject.artifact, platform_name, variant, needed, early)
+    return declare_loaded(env, subject.artifact, platform_name, variant, needed, on_stale)
 
 
 SCENE_TEST = Rule(

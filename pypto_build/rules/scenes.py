@@ -50,7 +50,7 @@ from pypto_build.proof import Outcome, OutputDir
 from pypto_build.proof.witness import VARIABLE
 from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.artifact import units_of
-from pypto_build.rules.machinery.background import Early
+from pypto_build.rules.machinery.background import BackgroundJobs
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is
@@ -67,10 +67,10 @@ _WRITTEN = "chip programs of scene tests"
 
 
 def open_node(workspace: Workspace, root: Path, of_class: Path) -> Distributed:
-    """Return the artifact that a process has written to ``root``, with its chip programs.
+    """Return the artifact that a separate process has written to ``root``, with its chip programs.
 
     The chip programs lie in ``of_class``, so that cases share their builds. A chip program whose tensors have other
-    directions than in another case lies in ``root``. Raises a usage error for files that cannot be read.
+    directions than in another case lies in ``root``. Raises a usage error for unreadable files.
     """
     written: dict[Path, bytes] = workspace.extras.setdefault(_WRITTEN, {})
     links = root / CHILDREN_DIR
@@ -91,7 +91,7 @@ def open_node(workspace: Workspace, root: Path, of_class: Path) -> Distributed:
 
 
 def check_ranks(workspace: Workspace, subjects: Iterable[Subject]) -> None:
-    """Raise a usage error for WORLD= and DEVICES= that are of another number of chips than a case is recorded for."""
+    """Raise a usage error if WORLD= or DEVICES= does not match the recorded number of chips of a case."""
     devices = read_devices(workspace.options["DEVICES"], workspace.options["WORLD"])
     ranks = len(devices) or workspace.options["WORLD"]
     for subject in subjects:
@@ -140,7 +140,7 @@ _OF_MANUAL = 10
 
 @dataclass(frozen=True)
 class _File:
-    """A file of scene tests, its place, and which of its classes and cases (CLASS[::CASE], "" for all) are meant."""
+    """A file of scene tests, its output directory, and the selected classes and cases (CLASS[::CASE], "" for all)."""
 
     path: Path
     output_dir: OutputDir
@@ -149,7 +149,7 @@ class _File:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """One case of one class; ``named``: it was asked for by its name."""
+    """One case of one class; ``named``: the user named this case."""
 
     file: _File
     scene: Scene
@@ -177,10 +177,10 @@ def open_scenes(
     tools = ForkedTools(_TOOLS, VARIABLE, _WAITING)
     with ExitStack() as ending:
         ending.callback(tools.close)
-        early = Early(GetOption("num_jobs") - 1)
-        ending.callback(early.end)
+        background = BackgroundJobs(GetOption("num_jobs") - 1)
+        ending.callback(background.end)
         pool = ending.enter_context(ThreadPoolExecutor(GetOption("num_jobs")))
-        opening = _Opening(workspace, platform, tools, pool, early)
+        opening = _Opening(workspace, platform, tools, pool, background)
         opening.describe(files, selector, cases, builds)
         subjects = opening.subjects()
         if workspace.confine is as_it_is and len(subjects) > 1:
@@ -193,22 +193,27 @@ def open_scenes(
 
 
 class _Opening:
-    """The chosen cases, from the declarations of files to the subjects that run.
+    """Opens the chosen cases, from the declarations of files to the subjects that run.
 
-    Files are executed by ``tools``, in threads of ``pool``; ``early`` does work beside that.
+    Files are executed by ``tools``, in threads of ``pool``; ``background`` runs other work in parallel.
     """
 
     def __init__(
-        self, workspace: Workspace, platform: Platform, tools: ForkedTools, pool: ThreadPoolExecutor, early: Early
+        self,
+        workspace: Workspace,
+        platform: Platform,
+        tools: ForkedTools,
+        pool: ThreadPoolExecutor,
+        background: BackgroundJobs,
     ) -> None:
         self._workspace, self._platform = workspace, platform
-        self._tools, self._pool, self._early = tools, pool, early
+        self._tools, self._pool, self._background = tools, pool, background
         self._running: list[_Chosen] = []
         self.refused: list[CaseRefusal] = []
 
     def describe(self, files: Sequence[_File], selector: str, cases: Sequence[str], builds: bool) -> None:
         """Find the cases that ``selector`` means; with ``builds``, their units are built from then on."""
-        begin = self._early.begin
+        begin = self._background.begin
         declared = [self._pool.submit(_declared, self._workspace, self._tools, file, begin) for file in files]
         descriptions: dict[str, FileDescription] = {}
         chosen: list[_Chosen] = []
@@ -236,21 +241,21 @@ class _Opening:
             write_bytes(Path(target), msgspec.json.encode(descriptions))
 
     def _choose(self, chosen: Sequence[_Chosen], builds: bool) -> None:
-        """Take the cases that run here."""
+        """Select the cases that run here."""
         for one in chosen:
             if why := _why_not(self._workspace, one, self._platform):
                 self.refused.append(CaseRefusal(one.origin, why))
                 continue
             self._running.append(one)
             if builds:
-                _build_early(self._workspace, one, self._platform, self._early)
+                _build_in_background(self._workspace, one, self._platform, self._background)
 
     def subjects(self) -> list[Subject]:
-        """Make the data of the cases that run; return the cases that got data."""
+        """Compute the data of the cases that run; return the cases with data."""
         subjects: list[Subject] = []
-        make = partial(_make_data, self._workspace, self._tools, begin_others=self._early.begin)
+        make = partial(_make_data, self._workspace, self._tools, start_others=self._background.begin)
         outcomes = list(self._pool.map(make, self._running))
-        self._early.end()
+        self._background.end()
         for one, outcome in zip(self._running, outcomes, strict=True):
             if outcome.status:
                 self.refused.append(_refused(one, outcome))
@@ -290,8 +295,8 @@ def _output_dir(workspace: Workspace, file: Path) -> OutputDir:
     return output_dir
 
 
-def _build_early(workspace: Workspace, one: _Chosen, platform: Platform, early: Early) -> None:
-    """Build the units of a case's class from now on; errors in them are reported in their turn."""
+def _build_in_background(workspace: Workspace, one: _Chosen, platform: Platform, background: BackgroundJobs) -> None:
+    """Build the units of a case's class in the background; errors are reported later."""
     if one.scene.level == NODE_LEVEL:
         return
     artifact = scene_artifact(one.scene, one.file.path, _root(one.file.output_dir, one.scene))
@@ -299,7 +304,7 @@ def _build_early(workspace: Workspace, one: _Chosen, platform: Platform, early: 
         return
     with suppress(ArtifactError, ToolchainError, OSError):
         for steps in units_of(workspace, artifact, platform):
-            early.add(partial(ensure, workspace, steps, early=True))
+            background.add(partial(ensure, workspace, steps, speculative=True))
 
 
 def _declared(workspace: Workspace, tools: ForkedTools, file: _File, begin: Callable[[], None]) -> Scenes:
@@ -353,7 +358,7 @@ def _matching(scenes: Scenes, file: Path, rest: str) -> list[tuple[Scene, SceneC
 
 
 def _why_not(workspace: Workspace, one: _Chosen, platform: Platform) -> str:
-    """Return why a case does not run; empty if it does. A case that is named runs, manual or not."""
+    """Return why a case does not run; empty if it does. A named case runs even if it is manual."""
     if platform.simulated and (reason := one.scene.why_not(one.case, platform.name)):
         return reason
     mode = workspace.options["MANUAL"]
@@ -372,7 +377,7 @@ def _compares(workspace: Workspace, one: _Chosen) -> bool:
 
 
 def _data_kind(workspace: Workspace, one: _Chosen) -> str:
-    """Return the difference of a case's data from its usual data, as the end of a name."""
+    """Return how a case's data differs from its usual data, as the end of a name."""
     seed = workspace.options["SEED"]
     return ("" if _compares(workspace, one) else ".unchecked") + (f".seed{seed}" if seed else "")
 
@@ -383,7 +388,7 @@ def _data_dir(workspace: Workspace, one: _Chosen) -> str:
 
 
 def _tree(workspace: Workspace, one: _Chosen) -> str:
-    """Return the directory, below the place of its file, that a process writes for a case.
+    """Return the directory, below the output directory of its file, that a process writes for a case.
 
     It holds the data, and for several chips the artifact too.
     """
@@ -394,7 +399,7 @@ def _tree(workspace: Workspace, one: _Chosen) -> str:
 
 
 def _outputs(scene: Scene) -> list[str]:
-    """Return the flags that say which tensors of one chip have goldens: those that the signature says are written."""
+    """Return the flags that name the tensors of one chip with goldens: those that the signature declares as written."""
     if scene.level == NODE_LEVEL:
         return []
     signature = scene.orchestration.signature if scene.orchestration else ()
@@ -403,8 +408,8 @@ def _outputs(scene: Scene) -> list[str]:
     return ["--outputs", ",".join(outputs)]
 
 
-def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, begin_others: Callable[[], None]) -> Outcome:
-    """Make the data of a case, unless it is there; ``begin_others`` is called if it is not."""
+def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, start_others: Callable[[], None]) -> Outcome:
+    """Compute the data of a case if it is missing; ``start_others`` is called in that case."""
     scene, output_dir = one.scene, one.file.output_dir
     tree = _tree(workspace, one)
     argv = [one.origin, "--output", str(output_dir.path(tree)), *_outputs(scene)]
@@ -423,7 +428,7 @@ def _make_data(workspace: Workspace, tools: ForkedTools, one: _Chosen, begin_oth
     )
 
     def begin() -> None:
-        begin_others()
+        start_others()
         terminal.say(f"[scene] data {scene.name}::{one.case.name}  ({output_dir.reason(action)})")
 
     return output_dir.perform(action, tools.run, begin, forks=tools)
@@ -460,7 +465,7 @@ def _on_a_chip(workspace: Workspace, one: _Chosen, root: Path) -> Subject:
 
 
 def _write_artifact(artifact: Artifact, scene: Scene, data: Path) -> None:
-    """The files that make an artifact of a class."""
+    """Write the files of a class's artifact."""
     signature = artifact.orchestration.signature or ()
     arguments = read_arguments(data / ARGUMENTS_NAME)
     if len(signature) < len(arguments.tensors):

@@ -1,4 +1,4 @@
-"""The one artifact that ``JIT=`` selects, and its targets. Those that were not named are not even loaded."""
+"""The one artifact that ``JIT=`` selects, and its targets. Modules of targets that were not named are not loaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.verdicts import Verdicts
 from pypto_build.rules.machinery.workspace import Workspace, artifact_dirs, workspace_of
 from pypto_build.rules.outcomes import outcomes_of, wants_files
-from pypto_build.rules.replay import declare_replay, finish_replays, start_early
+from pypto_build.rules.replay import declare_replay, finish_replays, prestart_replay
 from pypto_build.rules.scene_test import targets_of
 from pypto_build.rules.stage import scripts_make
 from pypto_build.rules.subject import Subject
@@ -39,13 +39,13 @@ _BESIDE_A_REPLAY = (Needs.TRACED, Needs.DEBUGGED)
 
 
 def declare_selected(env: Environment, verdicts: Verdicts) -> None:
-    """Declare the artifact of ``JIT=`` under the targets of this module; ``verdicts`` are told which it is."""
+    """Declare the artifact of ``JIT=`` under the targets of this module, and register it with ``verdicts``."""
     workspace = workspace_of(env)
     jit = workspace.options["JIT"]
     targets = [target for target in map(str, COMMAND_LINE_TARGETS) if target in OF_AN_ARTIFACT]
     places = artifact_dirs(workspace)
     _declare_without_artifact(env)
-    verbs = [VERBS[target].asked(workspace.options) for target in targets if target in VERBS]
+    verbs = [VERBS[target].adapted_to(workspace.options) for target in targets if target in VERBS]
     _require_torch(workspace, verbs, "replay" in targets)
     without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
     if workspace.options["SCENE"]:
@@ -97,7 +97,7 @@ def declare_selected(env: Environment, verdicts: Verdicts) -> None:
 
 
 def _require_torch(workspace: Workspace, verbs: list[Verb], replays: bool) -> None:
-    """Say that PyTorch is missing before anything is built."""
+    """Report that PyTorch is missing before anything is built."""
     users = [f"'scons {verb.name}'" for verb in verbs if verb.in_torch]
     runs = replays or any(verb.needs is Needs.REPLAY for verb in verbs)
     users += [f"RUNTIME={TORCH}"] if runs and workspace.options["RUNTIME"] == TORCH else []
@@ -139,7 +139,7 @@ def _declare_scenes(env: Environment, targets: list[str], verbs: list[Verb], ver
 
 
 def _declare_several(env: Environment, subjects: list[Subject], targets: list[str], verbs: list[Verb]) -> None:
-    """The targets on programs, those among them that need no nodes too."""
+    """Declare the targets on several programs, including those that need no nodes."""
     without_nodes = [verb for verb in verbs if verb.needs in _WITHOUT_NODES]
     for subject in {subject.artifact.root: subject for subject in subjects}.values():
         if subject.distributed is None:
@@ -155,12 +155,12 @@ def _declare_several(env: Environment, subjects: list[Subject], targets: list[st
 
 
 def _end_with_status(target: Nodes, source: Nodes, env: Environment) -> int:
-    """Return, as an action, the status from reading the cases, for a target that has nothing else to do."""
+    """Return, as an action, the status from reading the cases, for a target without other work."""
     return int(env["PYPTO_STATUS"])
 
 
 def _declare_verbs(env: Environment, verbs: list[Verb], root: Path | None) -> None:
-    """The targets of tools that need no nodes."""
+    """Declare the targets of tools that need no nodes."""
     for verb in verbs:
         from pypto_build.rules.verb_targets import declare_verb
 
@@ -168,7 +168,7 @@ def _declare_verbs(env: Environment, verbs: list[Verb], root: Path | None) -> No
 
 
 def _declare_nodes(env: Environment, root: Path, targets: list[str], verbs: list[Verb]) -> None:
-    """The nodes of the artifact in ``root``, those of its parts if it has several, and the targets on them."""
+    """Declare the nodes of the artifact in ``root`` or of its parts, and the targets on them."""
     _refuse_ranks(workspace_of(env), root)
     with span("read the artifact"):
         artifacts = open_artifacts(workspace_of(env), root)
@@ -176,7 +176,9 @@ def _declare_nodes(env: Environment, root: Path, targets: list[str], verbs: list
 
 
 def _refuse_ranks(workspace: Workspace, root: Path) -> None:
-    """Raise for options that only distributed programs take. If several artifacts are named, others may be meant."""
+    """Raise for options that only distributed programs accept; not if several artifacts are named, since others may
+    accept them.
+    """
     for name in ("WORLD", "DEVICES", "RANK"):
         if workspace.options[name] != OPTIONS[name].default and not workspace.of_batch:
             raise ArtifactError(
@@ -185,17 +187,19 @@ def _refuse_ranks(workspace: Workspace, root: Path) -> None:
 
 
 def _declare_subjects(env: Environment, subjects: list[Subject], requested: list[str], verbs: list[Verb]) -> None:
-    """The nodes of programs with their data, and the targets on them."""
+    """Declare the nodes of programs with their data, and the targets on them."""
     workspace = workspace_of(env)
-    needs = [VERBS[target].asked(workspace.options).needs if target in VERBS else None for target in requested]
+    needs = [VERBS[target].adapted_to(workspace.options).needs if target in VERBS else None for target in requested]
     builds = not needs or any(need is not Needs.INTERFACE for need in needs)
     tools = [VERBS[target] for target in requested if target in VERBS and VERBS[target].needs is not Needs.TRIAGE]
     variants = {_variant(workspace, verb) for verb in tools} | ({None} if len(tools) < len(requested) else set())
     only = variants.pop() if len(variants) == 1 else None
     wished = {name: value for verb in verbs for name, value in verb.replay_with.items()}
     chosen = {name: value for name, value in wished.items() if workspace.options[name] == OPTIONS[name].default}
-    early = partial(start_early, env, subjects[0], chosen) if requested == ["replay"] and len(subjects) == 1 else None
-    selected = [targets_of(env, subject, None, only, builds, early) for subject in subjects]
+    on_stale = (
+        partial(prestart_replay, env, subjects[0], chosen) if requested == ["replay"] and len(subjects) == 1 else None
+    )
+    selected = [targets_of(env, subject, None, only, builds, on_stale) for subject in subjects]
     built = [node for targets in _once(selected) for node in targets.all]
     looked_at = any(verb.needs in (Needs.REPLAY, Needs.TRIAGE) for verb in verbs)
     verdicts: list[Nodes] = []
@@ -256,7 +260,7 @@ def _declare_subjects(env: Environment, subjects: list[Subject], requested: list
 
 
 def _once(selected: list[ArtifactTargets]) -> list[ArtifactTargets]:
-    """Return each artifact once, whatever data it gets."""
+    """Return each artifact once, regardless of its data."""
     return list({id(targets): targets for targets in selected}.values())
 
 
@@ -273,7 +277,7 @@ def _variant(workspace: Workspace, verb: Verb) -> str | None:
 
 
 def _declare_without_artifact(env: Environment) -> None:
-    """Declare those of the targets that work on no artifact which were named."""
+    """Declare the named targets that need no artifact."""
     named = set(map(str, COMMAND_LINE_TARGETS))
     if "compile" in named:
         _declare_compile(env)

@@ -1,4 +1,4 @@
-"""Builds all that a first replay needs into a store that comes with the package.
+"""Builds all results that a first replay needs into a store that ships with the package.
 
 python -m pypto_build.rules.ship DIR
 
@@ -21,7 +21,7 @@ from pypto_build.toolchain.cache import SHIPPED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Return 0 if the store is there; 3, with the compiler's message, if it cannot be made."""
+    """Return 0 on success; 3, with the compiler's message, if the store cannot be built."""
     (directory,) = (Path(word).resolve() for word in (sys.argv[1:] if argv is None else argv))
     with tempfile.TemporaryDirectory(prefix="pypto-ship-") as scratch:
         store = Path(scratch, "store")

@@ -1,4 +1,6 @@
-"""Modules edited since their kernels were built: assemble, splice, and on request write back into the artifact."""
+"""Handles modules edited since their kernels were built: assembles, splices, and on request writes back into the
+artifact.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ class Assembler:
 
 @dataclass(frozen=True)
 class Splices:
-    """The stale units of an artifact, and the file each of their kernels is compiled from instead of its own."""
+    """The stale units of an artifact, and for each of their kernels the replaced source file."""
 
     units: tuple[PtoUnit, ...] = ()
     assembler: Assembler | None = None
@@ -63,12 +65,12 @@ class Splices:
     orchestration: Path | None = None
 
     def file(self, kernel: str) -> Path | None:
-        """Return the spliced file of a kernel; None if its own is current."""
+        """Return the spliced file of a kernel; None if its own file is up to date."""
         return (self.files or {}).get(kernel)
 
 
 def find_splices(workspace: Workspace, artifact: Artifact, output: Path, platform: Platform) -> Splices:
-    """Compare modules and bodies; finds the assembler only if one is needed.
+    """Compare modules and bodies, and find the assembler if it is needed.
 
     Raises:
         ArtifactError: a module and its body were both edited, or a module lacks a kernel's function.
@@ -136,7 +138,7 @@ def _report(target: Nodes, source: Nodes, env: Environment) -> None:
 
 
 def _steps(workspace: Workspace, output_dir: OutputDir, splices: Splices, unit: PtoUnit) -> list[Step]:
-    """Assemble a unit, and splices its body into its kernels."""
+    """Return the steps that assemble a unit, and splice its body into its kernels."""
     assert splices.assembler is not None and splices.files is not None
     body = f"ptoas/{unit.name}.cpp"
     assemble = Step(
@@ -165,9 +167,9 @@ def _steps(workspace: Workspace, output_dir: OutputDir, splices: Splices, unit: 
 
 
 def write_back(output: Path, splices: Splices) -> list[tuple[Path, Path | None]]:
-    """Put the spliced files, and the assembled units PyPTO tells staleness by, into the artifact.
+    """Put the spliced files, and the assembled units that PyPTO detects staleness by, into the artifact.
 
-    Each file is replaced by one rename. Returns the files with what keeps the previous one.
+    Each file is replaced by one rename. Returns the files, each with the path of its backup.
     """
     written = []
     for unit in splices.units:
@@ -180,9 +182,10 @@ def write_back(output: Path, splices: Splices) -> list[tuple[Path, Path | None]]
 
 
 def replace_kept(path: Path, data: bytes) -> Path | None:
-    """Write ``path`` atomically; what was there is kept beside it under a name with ``.bak``, which is returned.
+    """Write ``path`` atomically; keep the old file under a name with ``.bak``, and return that path.
 
-    A ``.bak`` with another content is never overwritten: the next is ``.bak2``. None if nothing had to be kept.
+    A ``.bak`` with another content is never overwritten: the next is ``.bak2``. Returns None if no backup was
+    necessary.
     """
     kept = None
     if path.exists() and (before := path.read_bytes()) != data:

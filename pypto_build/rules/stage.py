@@ -26,7 +26,7 @@ _HARMLESS = sys.stdlib_module_names | {"pypto_build", "SCons"}
 
 
 def scripts_make() -> bool:
-    """Return whether the SConstruct that is being read may make an artifact."""
+    """Return whether the current SConstruct may make an artifact."""
     with suppress(AttributeError, OSError, IndexError):
         text = Path(call_stack[0].sconscript.abspath).read_text(encoding="utf-8", errors="replace")
         return bool(_MAKES.search(text)) or not _HARMLESS.issuperset(_IMPORT.findall(text))
@@ -34,13 +34,13 @@ def scripts_make() -> bool:
 
 
 def made_artifacts(jit: str) -> list[Node]:
-    """Return the directories that something makes and ``JIT=`` may mean."""
+    """Return the built directories that ``JIT=`` may mean."""
     names = ["*"] if jit == "latest" else list(Path(jit).parts)
     return [node for node in made_directories() if any(fnmatch(node.name, name) for name in names)]
 
 
 def declare_files(env: Environment, targets: Iterable[str]) -> None:
-    """Let files that the command line names wait until the artifacts are made whose OUT they lie in."""
+    """Make files that the command line names wait for the artifacts whose OUT contains them."""
     workspace, paths = workspace_of(env), [Path(os.path.abspath(target)) for target in targets]
 
     def all_deferred() -> list[Deferred]:
@@ -55,7 +55,7 @@ def declare_files(env: Environment, targets: Iterable[str]) -> None:
 
 
 def declare_stage(env: Environment, inputs: Callable[[], Iterable[Node]], declare: Callable[[], object]) -> None:
-    """Let the targets of the command line wait until ``inputs`` are made and ``declare`` has declared what they do."""
+    """Make the targets of the command line wait until ``inputs`` are built and ``declare`` has declared their work."""
     targets = list(map(str, BUILD_TARGETS))
     deferred = Deferred(env, inputs, partial(_declare, env, targets, declare))
     BUILD_TARGETS[:] = declare_deferred(env, escape(str(workspace_of(env).build_dir / ".stage")), deferred)

@@ -1,4 +1,4 @@
-"""Subject of a run: a program and the data that it gets, however the user named it."""
+"""The subject of a run: a program and its data, from any kind of name that the user gave."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def declare_test_suite(env: Environment, **attributes: Any) -> Nodes:
 
 
 def _listed(tests: Any) -> list[Any]:
-    """Return the members that were given, those of nested lists too."""
+    """Return the members, including those of nested lists."""
     if tests is None:
         return []
     if isinstance(tests, (str, Alias)) or not hasattr(tests, "__iter__"):

@@ -1,4 +1,4 @@
-"""The targets people type: what each does and which options it takes. Options that none of them takes are errors."""
+"""The targets of the command line: their meaning and their options. Options that no target accepts are errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STATUS_VARIABLE = "PYPTO_BUILD_STATUS_FILE"
 
 
 class Target(msgspec.Struct, frozen=True):
-    """One target; ``usage`` is how it is typed, ``options`` what it takes besides the common ones."""
+    """One target; ``usage`` is its syntax, ``options`` are those that it accepts besides the common ones."""
 
     usage: str
     doc: str
@@ -28,7 +28,7 @@ def _of(*groups: Group) -> set[str]:
 
 
 def _of_the_run(verb: str) -> set[str]:
-    """Return the options of a run that ``verb`` takes too."""
+    """Return the options of a run that ``verb`` accepts too."""
     return {name for name, option in RUN_OPTIONS.items() if verb in option.verbs}
 
 
@@ -99,7 +99,7 @@ _FEW = 3
 
 
 def meanings(name: str) -> dict[str, str]:
-    """Return what an option means, by the verbs for which it means that, with commas; "" stands for many verbs."""
+    """Return the meanings of an option, each by the verbs it applies to, with commas; "" stands for many verbs."""
     option = OPTIONS[name]
     takers: dict[str, list[str]] = {}
     for verb, target in TARGETS.items():
@@ -139,7 +139,8 @@ OF_AN_ARTIFACT = ("build", "replay", "splice", "graph", "pto_diff", *VERBS)
 
 
 def check_taken(arguments: Mapping[str, str], targets: Collection[str]) -> None:
-    """Raise for an option that none of ``targets`` takes.
+    """Raise for an option that none of ``targets`` accepts. Targets that are not in the table belong to the workspace
+    and accept everything.
 
     Names that are not in the table are a workspace's own and take everything.
 
@@ -165,7 +166,7 @@ def check_taken(arguments: Mapping[str, str], targets: Collection[str]) -> None:
 
 
 def _check_use(name: str, text: str, targets: Collection[str]) -> None:
-    """Raise if all of these targets take other values of an option."""
+    """Raise if none of these targets accepts this value of an option."""
     uses = [OPTIONS[name].uses.get(target) for target in targets]
     choices = {choice for use in uses if use for choice in use.choices}
     if choices and text and text not in choices and all(use and use.choices for use in uses):

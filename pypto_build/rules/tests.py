@@ -1,4 +1,4 @@
-"""The common part of all tests: a target by their name, the line that reports each, and ``scons test``."""
+"""The common part of all tests: a target by their name, their report line, and ``scons test``."""
 
 from __future__ import annotations
 
@@ -40,12 +40,11 @@ def declare_test(
     result: Path | None = None,
     judge: Callable[[], Outcome] | None = None,
 ) -> Nodes:
-    """Declare a test, whose replays ``declare`` declares when SCons comes to it and ``inputs`` are made.
+    """Declare a test, whose replays ``declare`` declares when SCons reaches it and ``inputs`` are built.
 
-    Only a test that is asked for reads its artifact; what is wrong with that is a failure of this test, not of others.
-
-    A test that is not a replay returns its outcome by ``judge``. Returns the node of ``result``, its verdict, which is
-    not made where the test fails; without one, its alias.
+    Only a requested test reads its artifact; an error in the artifact is a failure of this test, not of others. A test
+    that is not a replay returns its outcome by ``judge``. Returns the node of ``result``, its verdict, which is not
+    built if the test fails; without one, its alias.
     """
     name, tags = values["name"], set(values["tags"] or ())
     workspace, replays = workspace_of(env), env["PYPTO_REPLAYS"]
@@ -58,7 +57,7 @@ def declare_test(
     for suite in replays.suites.values():
         suite.add_tagged(env, name, tags)
     chosen = _chosen(workspace, name, tags)
-    if not is_wanted(workspace, name, tags):
+    if not may_run(workspace, name, tags):
         return _named(name, [env.File(escape(str(result)))] if result else env.Alias(name))
     missing = _missing_platform(workspace, values["platform"])
     test = Test(name, skipped=missing, judge=judge)
@@ -79,7 +78,7 @@ def declare_test(
 
 
 def _named(name: str, nodes: Nodes) -> Nodes:
-    """Return the nodes of a test, by which a suite knows it."""
+    """Return the nodes of a test, in the form that suites recognize."""
     for node in nodes:
         names: list[str] = getattr(node.attributes, "pypto_tests", [])
         node.attributes.pypto_tests = [*names, name]
@@ -87,7 +86,7 @@ def _named(name: str, nodes: Nodes) -> Nodes:
 
 
 def tests_of(test: str | Node) -> list[str]:
-    """Return the names of the tests that a name or a node of a rule stands for."""
+    """Return the names of the tests that a name or a node of a rule represents."""
     if isinstance(test, str):
         return [test]
     names: list[str] = getattr(test.attributes, "pypto_tests", None) or [str(test)]
@@ -114,7 +113,7 @@ def declare_suite(
 
 
 def _expect(replays: Replays, suite: Suite, workspace: Workspace) -> None:
-    """Expect the outcomes of the tests of a suite, and of the suites in it."""
+    """Expect the outcomes of the tests of a suite, and of its nested suites."""
     for test in suite.tests:
         if test in replays.suites:
             _expect(replays, replays.suites[test], workspace)
@@ -123,7 +122,7 @@ def _expect(replays: Replays, suite: Suite, workspace: Workspace) -> None:
 
 
 def _check_suite(target: Nodes, source: Nodes, env: Environment) -> int:
-    """Return the status of a suite that was asked for, after all its tests have run."""
+    """Return the status of a requested suite, after all its tests have run."""
     suite: Suite = env["PYPTO_SUITE"]
     replays: Replays = env["PYPTO_REPLAYS"]
     unknown = [test for test in suite.tests if test not in replays.tags and test not in replays.suites]
@@ -142,7 +141,7 @@ def _nothing(target: Nodes, source: Nodes, env: Environment) -> None:
 
 
 def _verdict(env: Environment, gate: Nodes, test: Test, result: Path) -> Nodes:
-    """Return the node of a verdict, for what is only made if the test passes. Tests that are the same have one."""
+    """Return the node of a verdict, for files that are built only if the test passes. Equal tests share one."""
     node = env.File(escape(str(result)))
     if node.has_builder():
         return [node]
@@ -150,9 +149,7 @@ def _verdict(env: Environment, gate: Nodes, test: Test, result: Path) -> Nodes:
 
 
 def _judge(target: Nodes, source: Nodes, env: Environment) -> int:
-    """Return the status of a test that other nodes wait for, and print the reports of its replays if they did not
-    pass.
-    """
+    """Return the status of a test that other nodes wait for, and print the reports of its failed replays."""
     test: Test = env["PYPTO_TEST"]
     status = _status(env, test)
     if status and not workspace_of(env).verbose:
@@ -161,7 +158,7 @@ def _judge(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def _status(env: Environment, test: Test) -> int:
-    """Show the replays of a test that did not have to run, and return the status of the first that did not pass."""
+    """Show the up-to-date replays of a test, and return the status of the first that did not pass."""
     if test.broken:
         terminal.complain(f"scons: *** {test.name}: {test.broken}")
         return EXIT_STATUS["usage_error"]
@@ -187,7 +184,7 @@ def _declare_runs(env: Environment, test: Test, values: Mapping[str, Any], decla
 
 
 def _list_tests(workspace: Workspace, replays: Replays) -> None:
-    """Write the names of all tests to the file that completion reads; nothing if nothing was built."""
+    """Write the names of all tests to the file for shell completion; nothing if nothing was built."""
     path, text = workspace.build_dir / DECLARED_TESTS, "".join(f"{name}\n" for name in sorted(replays.tags))
     if GetOption("clean") or not workspace.build_dir.is_dir():
         return
@@ -197,7 +194,7 @@ def _list_tests(workspace: Workspace, replays: Replays) -> None:
 
 
 def _prepare(env: Environment) -> None:
-    """Prepare `scons test` before the first test. All tests run, whatever fails."""
+    """Prepare `scons test` before the first test. All tests run, even after a failure."""
     workspace = workspace_of(env)
     all_checks = {"TAGS": _check_tags, "NAMES": _check_names, "FAILED": _check_failed}
     checks = [check for option, check in all_checks.items() if workspace.options[option]]
@@ -208,13 +205,13 @@ def _prepare(env: Environment) -> None:
 
 
 def run_all(workspace: Workspace) -> None:
-    """Let all tests run, whatever fails, and show what failed when the others have run."""
+    """Let all tests run, even after a failure, and show the failures at the end."""
     workspace.progress.hold = True
     Main.OptionsParser.values.keep_going = True  # the parser of this run: processes that fork for runs have another
 
 
 def _all_are_run(env: Environment) -> bool:
-    """Return True if tests run together, so that a failing one does not stop the others."""
+    """Return True if several tests run, so that a failing one does not stop the others."""
     return "test" in map(str, COMMAND_LINE_TARGETS) or bool(env["PYPTO_REPLAYS"].named_suites())
 
 
@@ -239,13 +236,13 @@ def _selected(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
 
 
 def _missing_platform(workspace: Workspace, platform: str | None) -> str:
-    """Return why a test cannot run here: this machine lacks its platform, and the user does not insist on it."""
+    """Return why a test cannot run here: this machine lacks its platform, and the user does not require it."""
     if not platform or PLATFORMS[platform].simulated or workspace.options["HARDWARE"]:
         return ""
     return "" if sign_of_hardware() else f"{platform}: no toolkit and no device here"
 
 
-def _asked_for(name: str, chosen: bool) -> bool:
+def _may_be_requested(name: str, chosen: bool) -> bool:
     """Return True if a test may have to run.
 
     A target that is not ours may be an alias of the workspace's own. Without targets, the SConstruct's defaults count.
@@ -256,9 +253,9 @@ def _asked_for(name: str, chosen: bool) -> bool:
     )
 
 
-def is_wanted(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
+def may_run(workspace: Workspace, name: str, tags: Collection[str]) -> bool:
     """Return whether a test may have to run."""
-    return _asked_for(name, _chosen(workspace, name, tags))
+    return _may_be_requested(name, _chosen(workspace, name, tags))
 
 
 def _is_named(name: str, chosen: bool) -> bool:
@@ -268,7 +265,7 @@ def _is_named(name: str, chosen: bool) -> bool:
 
 
 def _finish(target: Nodes, source: Nodes, env: Environment) -> int:
-    """Report a test that ran, or did not have to."""
+    """Report a test that ran, or was up to date."""
     workspace, test = workspace_of(env), env["PYPTO_TEST"]
     outcomes, name = outcomes_of(workspace), test.name
     if test.elsewhere:
@@ -292,7 +289,7 @@ def _finish(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def _one_of(name: str, outcomes: list[Outcome], refused: list[tuple[int, str]]) -> Outcome:
-    """Return the outcome of a test of several parts: that of the first that failed, else of the first."""
+    """Return the outcome of a test of several parts: that of the first failure, else of the first part."""
     wrong = [Outcome(name, "ERROR", reason=reason, failed=True) for status, reason in refused if status]
     skipped = [Outcome(name, "SKIPPED", reason=reason) for _, reason in refused]
     outcome = next((one for one in (*outcomes, *wrong) if one.failed), (*outcomes, *skipped)[0])
@@ -301,7 +298,7 @@ def _one_of(name: str, outcomes: list[Outcome], refused: list[tuple[int, str]]) 
 
 
 def _check_tags(target: Nodes, source: Nodes, env: Environment) -> int:
-    """Raise for TAGS= that choose no test."""
+    """Raise for TAGS= that select no test."""
     replays: Replays = env["PYPTO_REPLAYS"]
     text = workspace_of(env).options["TAGS"]
     if set().union(*replays.tags.values()) & set(text.split(",")):
@@ -317,7 +314,7 @@ def _all_tags(replays: Replays) -> str:
 
 
 def _check_names(target: Nodes, source: Nodes, env: Environment) -> int:
-    """Raise for NAMES= that choose no test."""
+    """Raise for NAMES= that select no test."""
     workspace, replays = workspace_of(env), env["PYPTO_REPLAYS"]
     if any(_selected(workspace, name, tags) for name, tags in replays.tags.items()):
         return 0

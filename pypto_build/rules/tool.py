@@ -19,8 +19,8 @@ from SCons.Script.SConscript import call_stack
 
 from pypto_build import terminal
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.rules.artifact import Artifacts, look_ahead
-from pypto_build.rules.compile_commands import look_at_commands
+from pypto_build.rules.artifact import Artifacts, precheck_units
+from pypto_build.rules.compile_commands import precheck_commands
 from pypto_build.rules.machinery import prefork
 from pypto_build.rules.machinery.actions import spawner
 from pypto_build.rules.machinery.attributes import RuleError, each_variant
@@ -100,7 +100,7 @@ def _begin(env: Environment) -> None:
     if not GetOption("clean"):
         targets = list(map(str, COMMAND_LINE_TARGETS))
         options = _check(options, ["query"] if targets[:1] == ["query"] else targets)
-    ahead = partial(_look_ahead, options)
+    ahead = partial(_precheck, options)
     if options["WATCH"]:
         _INVOCATION.watch(ahead)
     elif turn is None and _is_plain_replay(options):
@@ -115,7 +115,7 @@ def _begin(env: Environment) -> None:
         workspace = prefork.take_workspace(partial(_open_workspace, options))
     set_hooks(partial(_when_read, workspace))
     end_on_signals()
-    keep_signatures_of_users(workspace.build_dir, workspace.look_again)
+    keep_signatures_of_users(workspace.build_dir, workspace.forget_checks)
     _INVOCATION.open(workspace)
     if turn:
         workspace.turn, workspace.of_batch = turn, True
@@ -131,7 +131,7 @@ def _begin(env: Environment) -> None:
 
 
 def _take_patterns() -> None:
-    """Make an option of the patterns that follow `test` on the command line: `scons test 'soft*'`."""
+    """Convert the patterns after `test` on the command line to an option: `scons test 'soft*'`."""
     patterns = [target for target in map(str, COMMAND_LINE_TARGETS) if re.search(r"[*?\[]", target)]
     if patterns and "test" in map(str, COMMAND_LINE_TARGETS):
         ARGUMENTS["NAMES"] = ",".join([*filter(None, [ARGUMENTS.get("NAMES")]), *patterns])
@@ -140,9 +140,9 @@ def _take_patterns() -> None:
 
 
 def _when_read(workspace: Workspace, targets: list[Node]) -> None:
-    """Complete the graph when all scripts have been read: a rule may stand below one that takes what it makes.
+    """Complete the graph after all scripts have been read, because a rule may use files of a later rule.
 
-    `scons -c` cleans what all builders make, as SCons does where the scripts name no defaults.
+    `scons -c` cleans the files of all builders, as SCons does if the scripts name no defaults.
     """
     chosen = COMMAND_LINE_TARGETS or workspace.options["JIT"] or "PLATFORM" in ARGUMENTS
     if GetOption("clean") and not chosen and list(map(str, DEFAULT_TARGETS)) == [_HELP]:
@@ -160,7 +160,7 @@ def _when_read(workspace: Workspace, targets: list[Node]) -> None:
 
 
 def _declare_targets(env: Environment) -> None:
-    """Declare the targets that people type; ``-c`` cleans at the end, after the rules, which open what they declare."""
+    """Declare the targets of the command line; ``-c`` cleans at the end, after the rules, which open their outputs."""
     workspace = workspace_of(env)
     _declare_help(env, workspace)
     words = list(map(str, COMMAND_LINE_TARGETS))
@@ -189,9 +189,9 @@ def _is_plain_replay(options: Options) -> bool:
     return is_replay and simulated and not (GetOption("clean") or GetOption("help") or GetOption("no_exec"))
 
 
-def _look_ahead(options: Options) -> None:
-    """Look at the inputs of the most likely next command, for the forks of a process that waits at this call."""
-    command = prefork.NEXT.wanted
+def _precheck(options: Options) -> None:
+    """Check in advance the inputs of the most likely next command, for forks of a process that waits at this call."""
+    command = prefork.NEXT.upcoming
     if not command.artifact or options["SANDBOX"] or options["STORE_REMOTE"] or os.environ.get(REMOTE_VARIABLE):
         return
     workspace = prefork.NEXT.workspace
@@ -199,15 +199,15 @@ def _look_ahead(options: Options) -> None:
         workspace = _open_workspace(options)
     for output_dir in workspace.output_dirs.values():
         output_dir.renew(workspace.store)
-    plans, binaries = look_ahead(workspace, Path(command.artifact), PLATFORMS[command.platform])
+    plans, binaries = precheck_units(workspace, Path(command.artifact), PLATFORMS[command.platform])
     if plans:
-        look_at_commands(workspace, plans, binaries)
+        precheck_commands(workspace, plans, binaries)
     prefork.NEXT.workspace = workspace
 
 
 def _choose_job(env: Environment) -> Callable[[], AbstractContextManager[None]] | None:
-    """If the command line names many artifacts, go on in a process for each; return the turn that its commands wait
-    for.
+    """If the command line names many artifacts, continue in a process for each; return the function that gives its
+    commands their job slots.
     """
     from pypto_build.rules.many.batch import Forked
     from pypto_build.rules.many.report import end_job
@@ -233,7 +233,7 @@ def _clean(workspace: Workspace) -> None:
 
 
 def _check(options: Options, targets: list[str]) -> Options:
-    """Return the options, with the platform that is meant here."""
+    """Return the options, with the platform chosen for this machine."""
     check_taken(ARGUMENTS, targets)
     if options["HARDWARE"] or not PLATFORMS[options["PLATFORM"]].simulated:
         from pypto_build.rules.platform_choice import choose_platform
@@ -308,7 +308,7 @@ def _rule(module: str, function: str) -> Callable[..., Any]:
 def declare_variants(
     env: Environment, name: str, variants: Sequence[Mapping[str, Any]], declare: Callable[..., Nodes]
 ) -> list[Any]:
-    """Declare a rule once for each of its ``variants``, and let ``name`` stand for all of them."""
+    """Declare a rule once for each of its ``variants``, and make ``name`` represent all of them."""
     nodes = [node for variant in variants for node in declare(**variant)]
     names = [variant["name"] for variant in variants if "name" in variant]
     replays: Replays = env["PYPTO_REPLAYS"]
@@ -322,7 +322,7 @@ def declare_variants(
 
 
 def _note_script(env: Environment) -> None:
-    """Remember a script that calls a rule: WATCH=1 reads it again when it is saved."""
+    """Record a script that calls a rule: WATCH=1 reads it again when it is saved."""
     for frame in call_stack:
         workspace_of(env).scripts.add(Path(frame.sconscript.get_abspath()))
 

@@ -1,4 +1,4 @@
-"""The target ``triage``: builds what an instrument needs only when the cheaper ones have not found the cause."""
+"""The target ``triage``: builds the inputs of an instrument only when the cheaper ones have not found the cause."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def declare_triage(
     data: Path | None = None,
     chosen: Mapping[str, Any] | None = None,
 ) -> None:
-    """Declare it for an artifact whose replay, on ``data``, is ``verdict``; ``checked`` has the binaries of CHECK=1.
+    """Declare the target for an artifact whose replay, on ``data``, is ``verdict``; ``checked`` has the binaries of
+    CHECK=1.
 
     ``chosen`` overrides options of the command line.
     """
@@ -67,7 +68,7 @@ def _triage(env: Environment, words: list[str], checked: ArtifactTargets) -> int
 
 
 def _tell_unbuilt(workspace: Workspace, targets: ArtifactTargets) -> None:
-    """Print the answer if nothing can be run: the first error of the compiler in each file."""
+    """Print the answer for an artifact whose build fails: the first compiler error in each file."""
     if _REACHED in workspace.extras:
         return
     output = "".join(text for directory, text in workspace.progress.failed if directory == targets.output)
@@ -92,7 +93,7 @@ def _run(workspace: Workspace, words: list[str]) -> int:
 
 
 def _ensure(workspace: Workspace, targets: ArtifactTargets) -> bool:
-    """Build the binaries, several at a time; return True if all of them are there."""
+    """Build the binaries, several at a time; return True if all exist."""
     with ThreadPoolExecutor(GetOption("num_jobs")) as pool:
         units = [unit for part in (targets, *targets.parts) for unit in part.steps]
         return not any(pool.map(lambda steps: ensure(workspace, list(steps)), units))

@@ -1,4 +1,4 @@
-"""``scons triage TEST=name``: why a declared test fails, with the data, goldens and tolerances that the test has."""
+"""``scons triage TEST=name``: finds why a declared test fails, with the test's data, goldens and tolerances."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def expect_test(env: Environment) -> None:
 
 
 def triage_test(env: Environment, name: str, inputs: Sequence[Node], declare: Callable[[], Nodes]) -> None:
-    """Let the target look at the test ``name``, whose replays ``declare`` declares once its ``inputs`` are made.
+    """Point the target at the test ``name``, whose replays ``declare`` declares once its ``inputs`` are built.
 
     Raises:
         ArtifactError: whatever is wrong with the test.
@@ -59,11 +59,11 @@ def _triage(env: Environment, declare: Callable[[], Nodes]) -> None:
             checked = distributed_targets(env, distributed, targets.platform.name, variant)
         else:
             checked = declare_loaded(env, targets.artifact, targets.platform.name, variant)
-        declare_triage(env, VERBS[VERB], targets, checked, nodes, replay.data_dir, _given(replay))
+        declare_triage(env, VERBS[VERB], targets, checked, nodes, replay.data_dir, _test_options(replay))
 
 
-def _given(replay: Replay) -> Mapping[str, Any]:
-    """Return the options that the test sets, as the instruments take them."""
+def _test_options(replay: Replay) -> Mapping[str, Any]:
+    """Return the options that the test sets, in the form that the instruments accept."""
     pairs = dict(pair.split("=", 1) for pair in replay.configuration.pairs)
     return {name: pairs[name] for name in ("WORLD", "MEMORY", "RTOL", "ATOL") if name in pairs}
 

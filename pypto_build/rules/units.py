@@ -1,16 +1,18 @@
-"""Compile and link: the steps of a kernel or an orchestration."""
+"""Compiles and links: the steps of a kernel or an orchestration."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import stat
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from SCons.Scanner import Classic
 from SCons.Scanner.C import CScanner
 
 from pypto_build import terminal
@@ -19,7 +21,6 @@ from pypto_build.facts import places
 from pypto_build.proof import Action, OutputDir
 from pypto_build.proof.action import Helper
 from pypto_build.proof.output_dir import Spawn
-from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.environment import search_paths
 from pypto_build.rules.machinery.inputs import makers_above
 from pypto_build.rules.machinery.scons_types import Environment, Node, Nodes
@@ -48,6 +49,8 @@ _HARMLESS = r"#\s*(include\s*<\w+(\.h)?>|pragma\s+once|if(n?def)?\b.*|else|endif
 _REMARK = r"[ \t]*(?://[^\n]*[^\\\n]|//)?"
 # Lines that only a compiler for devices sees.
 _FOR_DEVICES = r"(?m)^[ \t]*#if !defined\(__CPU_SIM\)\n(?:[ \t]*(?!#[ \t]*(?:if|el|endif)).*\n)*[ \t]*#endif"
+# Bytes of a file in which SCons looks for lines that include others.
+_MOST_SCANNED = 64 << 20
 # The error of compilers for a missing file.
 _MISSING = re.compile(r"fatal error: .*(No such file|file not found)")
 # `__DATE__` and `__TIME__` are those of the first second of 2000 in every compilation.
@@ -74,21 +77,21 @@ class Plan:
         return f"{self.name}{self.recipe.suffix}"
 
     def with_splice(self, file: Path) -> Plan:
-        """The plan for compiling ``file``, a new version of the source."""
+        """Return the plan for compiling ``file``, a new version of the source."""
         flags = (*self.extra_flags, "-iquote", str(self.source.parent))
         return replace(self, extra_flags=flags, spliced=file)
 
     @property
     def compiled(self) -> Path:
-        """The file that is compiled."""
+        """Return the file that is compiled."""
         return self.spliced or self.source
 
     def compile_argv(self, source: str, target: str) -> list[str]:
-        """The command that compiles everything that the unit uses, for these file names."""
+        """Return the command that compiles a unit with all its template instances, for these file names."""
         return self.recipe.compile_argv(source, target, self.extra_dirs, self.extra_flags)
 
     def calling_argv(self, source: str, target: str) -> list[str]:
-        """The command that leaves instances to be linked in, where the recipe knows how."""
+        """Return the command that leaves instances to be linked, if the recipe supports it."""
         return self.recipe.compile_argv(source, target, self.extra_dirs, (*self.recipe.calling, *self.extra_flags))
 
 
@@ -143,7 +146,7 @@ class Compilation:
         return recipe.names(*((path, name if recipe.located else os.curdir) for path, name in named))
 
     def steps(self, plan: Plan) -> list[Step]:
-        """The compilation of a unit, and the steps after it."""
+        """Return the steps of a unit: its compilation, and the steps after it."""
         base = f"{self._variant}{plan.name}"
         steps = [self._compile(plan, f"{base}.o")]
         for step in plan.recipe.steps:
@@ -163,6 +166,7 @@ class Compilation:
                     action,
                     f"[cpp->.so] {step.label}",
                     subject,
+                    spawn=self._workspace.compile,
                     helpers=partial(self._callees, plan, before) if calls else None,
                     restored=back if step.suffix == plan.recipe.suffix else "",
                     hushed=self._hushed,
@@ -182,7 +186,8 @@ class Compilation:
             "[cpp->.so] compile",
             self._workspace.short(plan.source),
             spawn=partial(
-                _compile_by_name, partial(self._compile_calling, plan) if plan.recipe.calling else run_captured
+                _compile_by_name,
+                partial(self._compile_calling, plan) if plan.recipe.calling else self._workspace.compile,
             ),
             helpers=lambda: self._helpers(plan),
             hushed=self._hushed,
@@ -210,7 +215,7 @@ class Compilation:
         return self._settings[key]
 
     def _called(self, plan: Plan) -> str:
-        """Return the text that decides about the instances linked with an object, besides its symbols."""
+        """Return the text that decides about the linked instances, besides the object's symbols."""
         number = id(plan.recipe)  # one of those that the artifact's units share
         if number not in self._instances_by:
             self._instances_by[number] = " ".join(plan.recipe.compile_argv("", ""))
@@ -228,10 +233,10 @@ class Compilation:
     def _compile_calling(self, plan: Plan, command: list[str], env: dict[str, str]) -> tuple[int, str]:
         """Compile a unit that calls instances. If these cannot be built, the unit is compiled with its own."""
         command = in_colours(command)
-        status, output = run_captured(command, env)
+        status, output = self._workspace.compile(command, env)
         if status or self._has_instances(plan, Path(command[-1]), env):
             return status, output
-        return run_captured([word for word in command if word not in plan.recipe.calling], env)
+        return self._workspace.compile([word for word in command if word not in plan.recipe.calling], env)
 
     def _has_instances(self, plan: Plan, file: Path, env: dict[str, str]) -> bool:
         from pypto_build.rules.instances import missing_instances
@@ -257,14 +262,14 @@ class Compilation:
             if not defines and not declares_names_of(headers, _text(plan)):
                 return True
         *words, _, _, _, _ = plan.compile_argv(source, "")
-        status, expanded = run_captured([*words, "-E", source], env)
+        status, expanded = self._workspace.compile([*words, "-E", source], env)
         own = None if status or has_markers(_text(plan)) else own_text(expanded, headers)
         if own is None or not leaves_templates_alone(own):
             return False
         return not (of_global_types and declares_names_of(headers, own))
 
     def _callees(self, plan: Plan, compiled: str) -> tuple[Helper, ...]:
-        """The instances that an object calls."""
+        """Return the instances that an object calls."""
         from pypto_build.rules.instances import missing_instances
 
         ours, _ = missing_instances(self._output_dir.path(compiled))
@@ -275,7 +280,7 @@ class Compilation:
         return instances
 
     def _helpers(self, plan: Plan) -> tuple[Helper, ...]:
-        """The main header, precompiled, if the unit begins with it: g++ then does not read its text."""
+        """Return the precompiled main header if the unit begins with that header: g++ then does not read its text."""
         if self._workspace.launcher or not begins_with(plan.compiled, plan.recipe.main_header):
             return ()
         return self._header(plan.recipe)
@@ -288,6 +293,17 @@ class Compilation:
             self._precompiled[key] = Precompiled(self._workspace, recipe, self._environment)
         helper = self._precompiled[key].ready()
         return (helper,) if helper else ()
+
+
+def _included_names(self: Classic, node: Any) -> list[tuple[str, ...]]:
+    """Do as SCons' scanners do, but leave out devices and pipes, which they would read without end."""
+    status = node.stat()
+    is_text = status is not None and stat.S_ISREG(status.st_mode) and status.st_size <= _MOST_SCANNED
+    return _NAMES(self, node) if is_text else []
+
+
+_NAMES = Classic.find_include_names
+Classic.find_include_names = _included_names
 
 
 def _compile_by_name(compile_: Spawn, command: list[str], env: dict[str, str]) -> tuple[int, str]:
@@ -311,9 +327,9 @@ def _compile_by_name(compile_: Spawn, command: list[str], env: dict[str, str]) -
 def declare_unit(
     env: Environment, steps: list[Step], source: Node | None = None, include_dirs: Sequence[Node] = ()
 ) -> Node:
-    """The nodes of a unit's steps; returns that of its binary.
+    """Declare the nodes of a unit's steps; return that of its binary.
 
-    SCons looks for what ``source`` includes in its directory and in ``include_dirs``: files that are made come first.
+    SCons searches the directory of ``source`` and ``include_dirs`` for included files: generated files are built first.
     """
     first, *others = steps
     nodes: Nodes = [env.File(escape(path)) for path in first.action.inputs] if source is None else [source]
@@ -329,7 +345,7 @@ def declare_unit(
 
 
 def _wait_for_directories(env: Environment, nodes: Nodes, directories: Sequence[Node]) -> None:
-    """Let ``nodes`` wait for the directories of headers that builders make whole, whose files SCons does not know."""
+    """Make ``nodes`` wait for header directories that builders make as a whole, whose files SCons does not know."""
     env.Depends(nodes, [maker for directory in directories for maker in makers_above(directory)])
 
 
@@ -347,12 +363,12 @@ def includes_made(env: Environment, plan: Plan, made: Collection[Node]) -> tuple
     return source, path
 
 
-def ensure(workspace: Workspace, steps: Sequence[Step], early: bool = False) -> int:
-    """Do those steps of a unit that are not up to date; return the status of the first that fails.
+def ensure(workspace: Workspace, steps: Sequence[Step], speculative: bool = False) -> int:
+    """Run the steps of a unit that are not up to date; return the status of the first that fails.
 
-    With ``early``, failures are not reported.
+    With ``speculative``, failures are not reported.
     """
-    return next((status for step in steps if (status := perform(workspace, step, early).status)), 0)
+    return next((status for step in steps if (status := perform(workspace, step, speculative).status)), 0)
 
 
 def _is_plain(plan: Plan) -> bool:
@@ -396,7 +412,9 @@ def begins_with(source: Path, header: str) -> bool:
 
 
 def in_colours(command: list[str]) -> list[str]:
-    """The command line of g++ or clang++ with which they keep their colours for a terminal; no part of any key."""
+    """Return the command line of g++ or clang++ with flags that keep colours for a terminal; these flags are in no
+    key.
+    """
     number = next((number for number, word in enumerate(command) if re.search(r"(g\+\+|clang)[^/]*$", word)), None)
     if number is None or not terminal.colours_of_commands():
         return command
@@ -404,7 +422,7 @@ def in_colours(command: list[str]) -> list[str]:
 
 
 def compile_environment(workspace: Workspace, variables: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the caller's environment as compilers get it: variables that find programs, and none that change the
+    """Return the caller's environment for compilers: variables that find programs, without those that change the
     output.
 
     Variables that begin with one of ``variables`` are passed too.

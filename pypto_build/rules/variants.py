@@ -1,4 +1,4 @@
-"""Variants: ways to build an artifact's binaries besides the usual one, each in a directory of its own below OUT.
+"""Variants: alternative builds of an artifact's binaries, each in its own directory below OUT.
 
 Because of these directories, switching between variants compiles nothing again.
 """
@@ -38,7 +38,7 @@ FOR_SIMPLER = Variant("simpler")
 
 
 def with_numerics(variant: Variant, numerics: str) -> Variant:
-    """Return the same with the results that ``NUMERICS=`` asks for, where they are known to differ."""
+    """Return the variant with the results that ``NUMERICS=`` selects, where they are known to differ."""
     if numerics == FAST:
         return variant
     directory = f"{variant.directory}-{numerics}" if variant.directory else numerics

@@ -67,7 +67,7 @@ def declare_verb(
 
 
 def declare_fetch(env: Environment) -> None:
-    """The target that brings revisions into the cache."""
+    """Declare the target that fetches revisions into the cache."""
     options = workspace_of(env).options
     words = own_tool("pypto_build.toolchain.fetch")
     words += [f"{option.flag}={options[name]}" for name, option in OF_SIMPLER.items() if options[name]]
@@ -78,9 +78,9 @@ def declare_fetch(env: Environment) -> None:
 def verb_flags(
     env: Environment, verb: Verb, data: Path | None = None, chosen: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Return the flags by which a tool gets the options that were given; ``data`` is that of its subject.
+    """Return the flags that pass the given options to a tool; ``data`` is that of its subject.
 
-    ``chosen`` has values that its subject sets in place of those given.
+    ``chosen`` has values of the subject that override them.
     """
     options, own = workspace_of(env).options, chosen or {}
     words = []

@@ -30,23 +30,23 @@ LINK_LIBRARIES = ("-ldl",)
 
 
 class BuildError(Exception):
-    """The module cannot be built; the message is one line that says what to do."""
+    """The extension module cannot be built; the message is one line that says what to do."""
 
 
 def module_filename() -> str:
-    """File name of the module for this interpreter, like ``_embedded.cpython-311-x86_64-linux-gnu.so``."""
+    """Return the file name of the module for this interpreter, like ``_embedded.cpython-311-x86_64-linux-gnu.so``."""
     return MODULE_NAME + EXTENSION_SUFFIXES[0]
 
 
 def sources() -> list[Path]:
-    """The module's source files."""
+    """Return the module's source files."""
     return sorted(SOURCE_DIR.rglob("*.cpp"))
 
 
 def units() -> dict[str, list[Path]]:
-    """The module's translation units, the slowest first: each compiles several sources as one text.
+    """Return the module's translation units, the slowest first: each compiles several sources as one text.
 
-    Most of the time of a small source goes into the standard headers, which this way are read once a unit.
+    Most of the compile time of a small source goes into the standard headers, which are then read once a unit.
     """
     python = [path for path in sources() if path.parent == PYTHON_DIR]
     return {"python": python, "library": [path for path in sources() if path not in python]}
@@ -63,7 +63,7 @@ def write_unit(unit: str, directory: Path) -> Path:
 
 
 def headers() -> list[Path]:
-    """Every header of ours the module is compiled from, and the tables that one of them is written from."""
+    """Return every header of this package that the module includes, and the tables that generate one of them."""
     tables = (RUNTIME_DIR / "layouts.py", FACTS_DIR / "layouts.py", FACTS_DIR / "faults.py")
     return sorted([*SOURCE_DIR.rglob("*.h"), *(INCLUDE_DIR / "pypto").glob("*.h"), *INCLUDE_DIR.glob("*.h"), *tables])
 
@@ -85,12 +85,12 @@ def python_include_dirs(packages: str = "") -> list[Path]:
 
 
 def packages_dir() -> str:
-    """The directory of installed packages that pybind11 is in; empty where it is not installed."""
+    """Return the directory of installed packages that contains pybind11; empty if it is not installed."""
     return next((path for path in sys.path if Path(path, "pybind11", "include").is_dir()), "")
 
 
 def compile_command(unit: str, source: Path, output: Path, compiler: str = "g++", packages: str = "") -> list[str]:
-    """The command that compiles the text of a unit to an object file, the same one wherever we are installed.
+    """Return the command that compiles a unit to an object file; it is independent of the installation directory.
 
     Raises:
         BuildError: Python's headers or pybind11 are missing, and the unit needs them.
@@ -104,7 +104,7 @@ def compile_command(unit: str, source: Path, output: Path, compiler: str = "g++"
 
 
 def link_command(objects: Sequence[Path], output: Path, compiler: str = "g++") -> list[str]:
-    """The command that links the object files to the module."""
+    """Return the command that links the object files to the module."""
     return [compiler, *LINK_FLAGS, *map(str, objects), *LINK_LIBRARIES, "-o", str(output)]
 
 
@@ -122,7 +122,7 @@ def build(out_dir: Path, compiler: str = "g++", jobs: int | None = None) -> Path
 
 
 def build_module(module: Path, compiler: str = "g++", jobs: int | None = None, packages: str = "") -> None:
-    """Compile and link ``module``, which appears by one rename; ``packages`` is where pybind11 is installed.
+    """Compile and link ``module``, which appears by one rename; ``packages`` is the directory that contains pybind11.
 
     Raises:
         BuildError: a tool or header is missing, or a command failed.

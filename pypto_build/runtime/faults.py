@@ -86,7 +86,7 @@ class RuntimeFault(RuntimeError):
 def python_fault(
     kind: int, text: str, task: int | None = None, kernel: str | None = None, hint: str = ""
 ) -> FaultRecord:
-    """The record of a fault that was noticed in Python, which has a text."""
+    """Return the record of a fault that Python code detected, which has its own text."""
     return FaultRecord(kind, task, kernel=kernel, fields={"text": text, "hint": hint})
 
 
@@ -95,28 +95,28 @@ def decode(text: bytes) -> FaultRecord:
     return msgspec.json.decode(text.decode("utf-8", "replace"), type=FaultRecord)
 
 
-def is_known(record: FaultRecord) -> bool:
+def kind_exists(record: FaultRecord) -> bool:
     """Return whether the record's kind exists."""
     return record.kind in KINDS
 
 
 def status_of(record: FaultRecord) -> Status:
-    """The status of a verdict that ends so."""
+    """Return the verdict's status for this fault."""
     return _kind(record).status
 
 
 def message_of(record: FaultRecord) -> str:
-    """Return the message, in a line."""
+    """Return the message, in one line."""
     return _kind(record).message.format_map(_Fields(record))
 
 
 def hint_of(record: FaultRecord) -> str:
-    """Return what to do about it."""
+    """Return the hint: what to do about the fault."""
     return _kind(record).hint.format_map(_Fields(record))
 
 
 def code_of(record: FaultRecord) -> int | None:
-    """The number that upstream's runtime has for it; None where it is one of ours."""
+    """Return upstream's code of the fault; None if upstream has none."""
     number = _code(record).number
     return number if number < OWN_CODES else None
 
@@ -126,7 +126,7 @@ def _kind(record: FaultRecord) -> Kind:
 
 
 def _code(record: FaultRecord) -> Code:
-    """Return the fault's code: the one that the orchestration reported, else its kind's."""
+    """Return the fault's code: the code that the orchestration reported, else that of the kind."""
     number = record.fields.get("code")
     if not isinstance(number, int):
         return _kind(record).code
@@ -177,7 +177,7 @@ def _obstacle(record: FaultRecord) -> str:
 
 
 def _group(record: FaultRecord) -> str:
-    """Return the likely cause, the waiting kernels and the state of the pipes; also the waits at a barrier."""
+    """Return the text about a group: likely cause, waiting kernels, state of the pipes, and waits at a barrier."""
     text = group_text(record.group or Group())
     return f"{text}; {barrier_text(record.barrier)}" if record.barrier else text
 
@@ -233,7 +233,7 @@ LONGEST = 8192
 
 
 def printable(text: str) -> str:
-    """The text on one line, no longer than a message, with nothing in it that a terminal would obey."""
+    """Return the text as one line of limited length, without terminal control characters."""
     kept = "".join(map(_shown, text[:LONGEST]))
     return kept if len(text) <= LONGEST else f"{kept}..."
 

@@ -1,4 +1,4 @@
-"""Writes `layouts.h`: what `pypto_build.facts` has in tables and the runtime's sources name, in C++."""
+"""Writes `layouts.h`, the C++ form of the tables in `pypto_build.facts` that the runtime's sources use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ namespace pypto::runtime {
 
 
 def layouts_header() -> str:
-    """The text of `layouts.h`."""
+    """Return the text of `layouts.h`."""
     parts = [_HEAD, *_constants(), *(_enum(name, *row) for name, row in _ENUMS.items())]
     kinds = [kind for kind in vars(layouts).values() if _is_layout(kind)]
     return "\n".join([*parts, *map(_struct, kinds), "} // namespace pypto::runtime\n"])

@@ -1,7 +1,7 @@
-"""Reads the report buffer: what a run was doing when its process died or was stopped.
+"""Reads the report buffer: the activity of a run when its process died or was stopped.
 
 The runtime writes the buffer (shared memory given as option ``report``) while it runs. `facts/layouts.py` defines the
-layout. Reading never fails: kernels can write there, so half of it may be old, and all of it false.
+layout. Reading never fails: kernels can write to the buffer, so any part of it may be stale or wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 from pypto_build.facts import layouts
 from pypto_build.facts.faults import Escaped, Nearness
 from pypto_build.facts.places import HEADERS, INSTRUCTIONS
-from pypto_build.runtime.faults import FaultRecord, decode, is_known, printable
+from pypto_build.runtime.faults import FaultRecord, decode, kind_exists, printable
 from pypto_build.runtime.waits import ADDRESS_TEXTS, Occupancy, occupancy_line
 
 Kind = TypeVar("Kind", bound=IntEnum)
@@ -54,9 +54,10 @@ class Running:
 
 @dataclass(frozen=True)
 class Frame:
-    """One stack frame: ``offset`` in ``module``, and its name and source line where known.
+    """One stack frame: ``offset`` in ``module``, and its name and source line if known.
 
-    ``code`` is the line of the kernel or orchestration: where that called the inlined instruction of ``line``.
+    For an inlined instruction, ``line`` is its line in the header, and ``code`` the line of the kernel or orchestration
+    that calls it.
     """
 
     module: str
@@ -169,7 +170,7 @@ class Report:
 
     @property
     def stuck(self) -> Running | None:
-        """The kernel that has run for longest without waiting for another."""
+        """Return the kernel that has run longest without waiting for another kernel."""
         return next((slot for slot in self.running if not slot.waits), self.running[0] if self.running else None)
 
 
@@ -223,14 +224,14 @@ def _one_of(kinds: type[Kind], number: int) -> Kind:
 
 
 def _fault(fault: layouts.FaultRecord) -> FaultRecord | None:
-    """The fault that ended the run, from the moment it is known."""
+    """Return the fault that ends the run; it is recorded as soon as it is detected."""
     if fault.state != layouts.COMPLETE:
         return None
     try:
         record = decode(fault.json[: fault.bytes])
     except (msgspec.MsgspecError, RecursionError):
         return None
-    return record if is_known(record) else None
+    return record if kind_exists(record) else None
 
 
 def read_report(buffer: memoryview | bytes) -> Report | None:
@@ -294,7 +295,9 @@ def symbolise(
 def look_up(
     places: Sequence[tuple[Frame, int]], elsewhere: Elsewhere | None, modules: Collection[str] | None
 ) -> tuple[Frame, ...]:
-    """Frames with the names and lines of these offsets in their modules; arguments as of `symbolise`."""
+    """Return the frames for these offsets in their modules, with names and lines; the parameters are those of
+    `symbolise`.
+    """
     if shutil.which("addr2line") is None:
         return tuple(frame for frame, _ in places)
     deadline = time.monotonic() + _LOOK_UP_S
@@ -321,7 +324,9 @@ def _resolve(frame: Frame, offset: int, elsewhere: Elsewhere | None) -> Frame:
 
 
 def _look_up(*words: str) -> tuple[list[str], list[str]]:
-    """Functions and source lines of an address, from the innermost inlined call out; a line is empty if not known."""
+    """Return functions and source lines of an address, from the innermost inlined call outwards; an unknown line is
+    empty.
+    """
     try:
         done = subprocess.run(
             ["addr2line", "-C", "-f", "-i", *words], capture_output=True, text=True, timeout=_LOOK_UP_S, check=False
@@ -334,5 +339,5 @@ def _look_up(*words: str) -> tuple[list[str], list[str]]:
 
 
 def _is_library(position: str) -> bool:
-    """Return whether a source line is in our headers or the system's."""
+    """Return whether a source line is in a header of this package or the system."""
     return position.startswith((f"{_INCLUDE_DIR}/", f"{HEADERS}/", f"{INSTRUCTIONS}/", "/usr/", "./", "../"))

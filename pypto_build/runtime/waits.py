@@ -1,9 +1,9 @@
-"""Waits of a run that cannot go on, as data and as text.
+"""Waits of a run that cannot continue, as data and as text.
 
 A wait has its waiter, the object and the expected value, the current value, its last writer and when, and the kernels
-that could still change it. The runtime notices all of it under its locks (`scheduling/stall.cpp`,
-`execution/group.cpp`, `execution/group_set.cpp`, `execution/value_waits.cpp`, `submission/orchestrator.cpp`) and hands
-it over in a fault.
+that could still change it. The runtime collects all of it under its locks (`scheduling/stall.cpp`,
+`execution/group.cpp`, `execution/group_set.cpp`, `execution/value_waits.cpp`, `submission/orchestrator.cpp`) and passes
+it in a fault.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Occupancy(msgspec.Struct):
 
 
 class WaitingTask(msgspec.Struct):
-    """A task that cannot run: number, kernels, the tasks it waits for, and ids that nothing was submitted under."""
+    """A task that cannot run: number, kernels, the tasks it waits for, and dependencies on unknown task ids."""
 
     number: int = 0
     kernels: str = ""
@@ -56,7 +56,7 @@ class WaitingTask(msgspec.Struct):
 
 
 class LastOver(msgspec.Struct):
-    """The task that was over last, and how long before."""
+    """The task that finished last, and how long before."""
 
     number: int = 0
     kernels: str = ""
@@ -64,10 +64,10 @@ class LastOver(msgspec.Struct):
 
 
 class Oldest(msgspec.Struct):
-    """The oldest task of a ring; the others cannot be released before it. Without a number it is an allocation.
+    """The oldest task of a ring, which must be released before all others.
 
-    `over` and `running` are its state, `users` the number of unfinished tasks that read its outputs. `scope` says that
-    its scope is open, at `file` and `line`.
+    Without a number it is an allocation. `over` and `running` are its state, `users` the number of unfinished tasks
+    that read its outputs. `scope` says that its scope is open, at `file` and `line`.
     """
 
     over: bool = False
@@ -83,7 +83,7 @@ class Oldest(msgspec.Struct):
 class Ring(msgspec.Struct):
     """Slots of a pipe in one direction: to the vector cores (1) or to the cube core (0).
 
-    `pushed_by` and `freed_by` are the members that did so last (-1: none), the `_ago_ns` how long before.
+    `pushed_by` and `freed_by` are the last members to push and free a slot (-1: none), the `_ago_ns` how long before.
     """
 
     pipe: int = 0
@@ -100,7 +100,9 @@ class Ring(msgspec.Struct):
 
 
 class Member(msgspec.Struct):
-    """A member of a group (AIC, AIV0, AIV1), and its state: waits for a slot of a pipe, meets others, is done."""
+    """A member of a group (AIC, AIV0, AIV1), and its state: waiting for a slot of a pipe, waiting at a barrier, or
+    done.
+    """
 
     member: int = 0
     kernel: str = ""
@@ -123,11 +125,11 @@ class Group(msgspec.Struct):
     meeting: int = 0
 
 
-class Place(msgspec.Struct):
+class BarrierKernel(msgspec.Struct):
     """A kernel of blocks that start together.
 
-    `met` counts the barriers that it passed, `cores` is the kind of barrier at which it waits (an index of
-    `_BARRIERS`), `returned_ago_ns` how long before it returned.
+    `met` counts the barriers that it passed. `cores` is the kind of barrier at which it waits (an index of
+    `_BARRIERS`). `returned_ago_ns` is how long before it returned.
     """
 
     block: int = 0
@@ -139,9 +141,9 @@ class Place(msgspec.Struct):
 
 
 class Barrier(msgspec.Struct):
-    """Everybody who could come to a barrier."""
+    """All kernels that could arrive at a barrier."""
 
-    places: list[Place] = []
+    places: list[BarrierKernel] = []
 
 
 class ValueWait(msgspec.Struct):
@@ -188,19 +190,19 @@ def occupancy_line(sub_class: str, completed: int, tasks: Occupancy) -> str:
 
 
 def is_task_id(number: int) -> bool:
-    """Return whether a task could have this id."""
+    """Return whether a number is in the range of task ids."""
     return number >> 32 < _RINGS
 
 
 def task_id(number: int) -> str:
-    """An id in words."""
+    """Return a task id as words."""
     if not is_task_id(number):
         return f"0x{number:x}, which is not a task id"
     return f"task id {number & 0xFFFFFFFF} of ring {number >> 32}"
 
 
 def tasks_left(waiting: Sequence[WaitingTask], occupancy: Occupancy | None, last: LastOver | None) -> str:
-    """Return the waiting tasks and their reasons, first the tasks that wait for ever."""
+    """Return the waiting tasks and their reasons; tasks that can never run come first."""
     tasks = occupancy or Occupancy()
     left = tasks.running + tasks.ready + tasks.waiting
     lines = [
@@ -268,7 +270,7 @@ def _ring(ring: Ring) -> str:
 
 
 def _ring_name(number: int) -> str:
-    """Return the words for a ring: a pipe, or above those an explicit flag between cores (core_context.h)."""
+    """Return the name of a ring: a pipe, or for higher numbers an explicit flag between cores (core_context.h)."""
     return f"flag {number % 16}" if number >= 1 << 16 else f"pipe {number}"
 
 
@@ -289,7 +291,7 @@ def _member(member: Member, members: Sequence[Member]) -> str:
 
 
 def _others(member: Member, members: Sequence[Member]) -> str:
-    """Return the members that could let a member go on, and why each does not."""
+    """Return the members that could unblock a member, and why each does not."""
     of_vector = member.producing == (member.to_vector == 1)  # they are on the side that it does not stand on
     others = [other for other in members if (other.member > 0) == of_vector]
     verb = "frees" if member.producing else "pushes"
@@ -314,7 +316,7 @@ def _role(member: int) -> str:
 
 
 def barrier_text(barrier: Barrier) -> str:
-    """Return the blocks that wait at a barrier, and the blocks that will not come."""
+    """Return the blocks that wait at a barrier, and the blocks that will not arrive."""
     waiting = [block for block in barrier.places if block.cores is not None]
     gone = [block for block in barrier.places if block.returned_ago_ns is not None]
     others = [block for block in barrier.places if block.cores is None and block.returned_ago_ns is None]
@@ -331,13 +333,13 @@ def barrier_text(barrier: Barrier) -> str:
     return ", ".join(parts)
 
 
-def _by(places: Iterable[Place], key: object) -> list[tuple[tuple[int, int], list[Place]]]:
+def _by(places: Iterable[BarrierKernel], key: object) -> list[tuple[tuple[int, int], list[BarrierKernel]]]:
     assert callable(key)
     return [(values, list(each)) for values, each in groupby(sorted(places, key=key), key)]
 
 
-def _blocks(places: Sequence[Place]) -> str:
-    """`blocks 0-2 (AIV0 step)`."""
+def _blocks(places: Sequence[BarrierKernel]) -> str:
+    """Return the blocks as text: `blocks 0-2 (AIV0 step)`."""
     numbers = sorted({block.block for block in places})
     spans: list[list[int]] = []
     for number in numbers:
@@ -352,7 +354,7 @@ def _blocks(places: Sequence[Place]) -> str:
 
 
 def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th, 21st."""
+    """Return an ordinal number as text: 1st, 2nd, 3rd, 4th, 11th, 21st."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
@@ -365,7 +367,7 @@ def _cores(cores: int) -> str:
 
 
 def values_text(waits: Sequence[ValueWait], count: int) -> str:
-    """Every kernel that waits for a value."""
+    """Return a text about every kernel that waits for a value."""
     more = [f"and {count - len(waits)} more"] if count > len(waits) else []
     return "; ".join([*map(_value, waits), *more, "nobody is left who could change it" if count < 2 else _NOBODY])
 

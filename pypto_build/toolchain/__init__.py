@@ -1,4 +1,4 @@
-"""Platform to compiler command lines."""
+"""Compiler command lines for each platform."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class AscendToolkit(NamedTuple):
 
 
 def find_toolkit(platform: Platform, environment: Mapping[str, str]) -> AscendToolkit:
-    """The toolkit of ``ASCEND_HOME_PATH``.
+    """Return the toolkit of ``ASCEND_HOME_PATH``.
 
     Raises:
         ToolchainError: the variable is not set, or a program is missing; names which.
@@ -74,14 +74,14 @@ def find_toolkit(platform: Platform, environment: Mapping[str, str]) -> AscendTo
 
 
 def kernel_flags(platform: Platform, core_type: str) -> tuple[str, ...]:
-    """Flags of ``ccec`` for a kernel."""
+    """Return the flags of ``ccec`` for a kernel."""
     llvm = _LLVM_FLAGS + (_A5_LLVM_FLAGS if platform.arch == "a5" else ())
     arch = f"--cce-aicore-arch={_ARCH[platform.arch]}-{_CORE[core_type]}"
     return (*_KERNEL_FLAGS, arch, *(word for flag in llvm for word in ("-mllvm", flag)), "-DMEMORY_BASE")
 
 
 def hardware_recipe(toolkit: AscendToolkit, tree: SimplerTree, platform: Platform, runtime: str) -> Recipe:
-    """The recipe for ``platform``, a hardware one."""
+    """Return the recipe for ``platform``, a hardware platform."""
     ccec, linker = str(toolkit.ccec), str(toolkit.linker)
     identity = f"{identify(ccec)} {identify(linker)} {tree.root} {tree.isa}"
     extract = (*own_tool("pypto_build.toolchain.extract_text"), SOURCE, TARGET)
@@ -105,7 +105,9 @@ def hardware_recipe(toolkit: AscendToolkit, tree: SimplerTree, platform: Platfor
 
 
 def _orchestration(toolkit: AscendToolkit, tree: SimplerTree, platform: Platform, runtime: str) -> UnitRecipe:
-    """A graph built on the host is compiled for the host, any other for the device's CPU."""
+    """Return the recipe of an orchestration. A graph built on the host is compiled for the host, any other for the
+    device's CPU.
+    """
     if runtime == HOST_GRAPH:
         return host_orchestration(tree, platform, runtime)
     compiler = str(toolkit.device_cxx)

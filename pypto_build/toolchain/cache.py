@@ -9,7 +9,9 @@ from pathlib import Path
 
 
 def cache_dir() -> Path:
-    """``$PYPTO_BUILD_CACHE``, else ``pypto-build`` in the user's cache directory; absolute."""
+    """Return the cache directory: ``$PYPTO_BUILD_CACHE``, else ``pypto-build`` in the user's cache directory;
+    absolute.
+    """
     if chosen := os.environ.get("PYPTO_BUILD_CACHE"):
         return Path(chosen).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "pypto-build"

@@ -1,4 +1,4 @@
-"""Detects signs of Ascend hardware, or of the toolkit that builds for it, on this machine."""
+"""Detects Ascend hardware, or the toolkit that builds for it, on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NODES = ("davinci*", "devmm_svm", "hisi_hdc")
 
 
 def sign_of_hardware(environment: Mapping[str, str] = os.environ, devices: Path = Path("/dev")) -> str:
-    """Return a sign of a toolkit or a device: the name of a variable or of a device node; empty if there is none."""
+    """Return the name of a variable or device node that shows a toolkit or a device; empty if there is none."""
     for name in _VARIABLES:
         if name in environment:
             return name

@@ -20,7 +20,7 @@ _LONGEST_NAME = 1 << 16  # templates have names of thousands of characters
 
 
 class ElfError(Exception):
-    """A file that is not an ELF64 file, or cannot be used; ``str()`` is one line without the file's name."""
+    """A file that is not ELF64 or cannot be used; ``str()`` is one line without the file's name."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Symbol:
-    """One symbol; ``section`` 0 means it is not defined in this file."""
+    """One symbol; ``section`` 0 means that this file does not define it."""
 
     name: str
     value: int
@@ -79,7 +79,7 @@ class Elf:
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
-        """All symbols of both tables."""
+        """Return all symbols of both tables."""
         symbols: list[Symbol] = []
         tables = [table for table in self.sections if table.kind in (_SYMTAB, _DYNSYM)]
         if sum(table.size for table in tables) > len(self._data):
@@ -95,20 +95,21 @@ class Elf:
 
     @cached_property
     def defined(self) -> frozenset[str]:
-        """Names of the symbols that are defined here."""
+        """Return the names of the symbols that this file defines."""
         return frozenset(symbol.name for symbol in self.symbols if symbol.section and symbol.name)
 
 
 def read_elf(path: Path) -> Elf:
-    """Return the tables of the file at ``path``. Raises `ElfError`, and ``OSError`` where it cannot be read."""
+    """Return the tables of the file at ``path``. Raises `ElfError`, and ``OSError`` for an unreadable file."""
     return Elf(read_bytes(path))
 
 
 def extract_text(elf: Elf, entry: str = "kernel_entry") -> bytes:
-    """Return the machine code of a kernel for a device: its ``.text``, which must stand alone and begin with ``entry``.
+    """Return the machine code of a kernel for a device: its ``.text``, which must be self-contained and begin with
+    ``entry``.
 
-    A device loads nothing but these bytes, at any address, and starts at the first one. So there must be no other code
-    section and no relocation left; an out-of-line template makes both. Raises `ElfError` otherwise.
+    A device loads only these bytes, at any address, and starts at the first. So there must be no other code section and
+    no relocation left; an out-of-line template makes both. Raises `ElfError` otherwise.
     """
     texts = [section for section in elf.sections if section.name == ".text"]
     if not texts or not texts[0].size:

@@ -16,7 +16,7 @@ _WAY_OUT = "inline what the kernel calls, or link with a toolkit whose ld.lld me
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status 0 when written, 2 for wrong usage, 3 when the file cannot run on a device."""
+    """Return exit status 0 on success, 2 for wrong usage, 3 if the file cannot run on a device."""
     words = list(sys.argv[1:] if argv is None else argv)
     if len(words) != 2:
         print((__doc__ or "").strip(), file=sys.stderr)

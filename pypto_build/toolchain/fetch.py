@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     try:
         simpler = fetch(pins.SIMPLER, options.simpler)
-        fetch(pins.PTO_ISA, options.isa or pins.wanted_isa(simpler))
+        fetch(pins.PTO_ISA, options.isa or pins.pinned_isa(simpler))
     except ToolchainError as error:
         print(error, file=sys.stderr)
         return 2
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def fetch(project: str, chosen: str) -> Path:
-    """The checkout of a revision; from a local clone, from what is here already, or else from the pinned address."""
+    """Return the checkout of a revision: from a local clone, from the cache, or else from the pinned address."""
     pin = pins.read_pins()[project]
     chosen = chosen or pin.revision
     repository = pins.Repository(project)

@@ -51,7 +51,9 @@ _PEER_DESCRIPTOR = 77  # SO_PEERPIDFD, since Linux 6.5: no other process can hav
 
 
 def may_ask(connection: socket.socket) -> bool:
-    """Return True if the connected process belongs to this user, lives, and is confined as this process is."""
+    """Return True if the connected process belongs to this user, is alive, and has the same namespaces and
+    privileges as this process.
+    """
     process, user, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     if user != os.getuid() or process <= 0:  # 0: in a namespace that is not seen from here
         return False
@@ -144,7 +146,7 @@ class ForkedTools:
     def since(self, environment: Mapping[str, str]) -> int:
         """Return the time at which the server started, by the system's clock; 0 if it cannot be started.
 
-        The server is started first if there is none.
+        This starts the server if necessary.
         """
         with suppress(OSError):
             self.address(environment)
@@ -152,7 +154,7 @@ class ForkedTools:
         return 0
 
     def close(self) -> None:
-        """End the server; commands that were forked from it go on."""
+        """End the server; commands that were forked from it continue."""
         with self._lock:
             if self._connection is not None and self._process is not None and self._owner == os.getpid():
                 self._connection.close()
@@ -204,7 +206,7 @@ def wait(report: int) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Serve until the owner's end closes and no request is left."""
+    """Serve until the owner closes its end and no request is left."""
     end, listener = (socket.socket(fileno=int(word)) for word in argv[:2])
     log_variable, modules = argv[2], argv[3:]
     try:
@@ -212,7 +214,7 @@ def main(argv: Sequence[str]) -> int:
             _load(name)
         gc.freeze()  # no fork goes through what is loaded, to find nothing to collect
         log = open_log(log_variable)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, _reap)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the caller reports the interrupt
         while listener in select.select([end, listener], [], [])[0]:
             with listener.accept()[0] as connection:
@@ -228,6 +230,13 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def _reap(*_: object) -> None:
+    """Wait for the commands that have ended, so that their processor time counts as that of this process's children."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def _load(name: str) -> ModuleType:
     """Import and return the module that ``python -m NAME`` runs."""
     module = importlib.import_module(name)
@@ -236,7 +245,7 @@ def _load(name: str) -> ModuleType:
 
 
 def _work(request: bytes, log_variable: str, log: int, output: int, report: int) -> NoReturn:
-    """Be the command, in this process, which ends with it."""
+    """Run the command in this process, which ends with it."""
 
     def command() -> object:
         os.write(report, _BEGUN)
@@ -265,7 +274,8 @@ def _end_unless_waited_for(report: int) -> None:
 def become(
     words: Sequence[str], environment: Mapping[str, str], directory: str, log_variable: str, before: int
 ) -> None:
-    """Take the arguments, environment and directory of a command, and be watched as that command.
+    """Turn this process into a command: take over its arguments, environment and directory, and be observed as that
+    command.
 
     ``before`` is the log of the process that this one was forked from (`open_log`).
     """
@@ -278,7 +288,9 @@ def become(
 
 
 def open_log(log_variable: str) -> int:
-    """Return a descriptor of this process's log, -1 if there is none. The file may be gone when a fork reads it."""
+    """Return a descriptor of this process's log, -1 if there is none. The log's file may no longer exist when a fork
+    reads it.
+    """
     path, redirect = os.environ.get(log_variable, ""), _redirect()
     if not path or redirect is None:
         return -1
@@ -289,7 +301,7 @@ def open_log(log_variable: str) -> int:
 
 
 def _be_watched(before: int, log: str) -> None:
-    """Write all further reads to ``log``, which begins with the files that were read ``before``."""
+    """Log all further reads to ``log``, which begins with the files that were read ``before``."""
     redirect = _redirect()
     if before < 0 or not log or redirect is None:
         return

@@ -1,6 +1,6 @@
-"""Requests to fork servers, and the end of their forks.
+"""Requests to fork servers, and the end of forked processes.
 
-A request is a message with descriptors. The last descriptor is the pipe by which the requester learns the outcome.
+A request is a message with descriptors. The last descriptor is the pipe through which the requester learns the outcome.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pypto_build.toolchain.python import own_tool
 
 
 def outlive_readers() -> None:
-    """Discard all later output of this process and its children to a pipe that has no reader any more."""
+    """Discard all later output of this process and its children to a pipe whose reader has closed."""
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
         buffer = getattr(stream, "buffer", None)
@@ -52,10 +52,12 @@ def _is_pipe(descriptor: int) -> bool:
 
 
 class _Outliving(io.FileIO):
-    """A descriptor that leads to ``/dev/null`` after the first write that fails because its reader has gone."""
+    """A descriptor that is redirected to ``/dev/null`` after the first write that fails because the reader has
+    closed.
+    """
 
     def write(self, data: Any, /) -> int:
-        """Write as a file does."""
+        """Write bytes as a file does."""
         try:
             return super().write(data)
         except BrokenPipeError:
@@ -78,11 +80,10 @@ def start(
     output: int | None = None,
     inherited: Sequence[int] = (),
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start a process that runs a module of ours; return it, and the socket for its requests. It ends when that is
-    closed.
+    """Start a process that runs a module of this package; return the process, and the socket for its requests.
 
-    The descriptor of the socket's other end comes before its ``words``. It prints to ``output``, else to this process's
-    output, and has further descriptors that are ``inherited``.
+    The process ends when that socket is closed. The descriptor of the socket's other end comes before its ``words``. It
+    prints to ``output``, else to this process's output. ``inherited`` are further descriptors that it gets.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -114,9 +115,9 @@ def send(connection: socket.socket, request: bytes, descriptors: Sequence[int], 
 
 @contextmanager
 def request(connection: socket.socket, count: int) -> Iterator[tuple[bytes, list[int]]]:
-    """Yield the next request with its descriptors, which are closed with the block.
+    """Yield the next request with its descriptors, which are closed at the end of the block.
 
-    The descriptors are left out if they are not ``count``. Both are empty when the other end is closed.
+    The descriptors are empty if their number is not ``count``. Both are empty when the other end is closed.
     """
     data, descriptors, _, _ = socket.recv_fds(connection, LARGEST, count)
     try:
@@ -127,7 +128,7 @@ def request(connection: socket.socket, count: int) -> Iterator[tuple[bytes, list
 
 
 def take_streams(streams: Sequence[int]) -> None:
-    """Make these descriptors the standard streams of this process, and close them."""
+    """Make these descriptors the standard streams of this process, and close the originals."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -135,14 +136,14 @@ def take_streams(streams: Sequence[int]) -> None:
 
 
 def flush_streams() -> None:
-    """Write out the buffered output, as far as it has readers."""
+    """Flush the buffered output; ignore streams whose reader has closed."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
 
 
 def status_of(command: Callable[[], object]) -> int:
-    """Do a command in this process, with what Python does at its end; return the exit status."""
+    """Run a command in this process, including Python's exit handlers; return the exit status."""
     status: object = 1
     try:
         status = command()
@@ -157,7 +158,9 @@ def status_of(command: Callable[[], object]) -> int:
 
 
 def do(command: Callable[[], object], tell: int) -> NoReturn:
-    """Do a command in this process, a fork, which ends with it. A byte through a pipe tells its exit status."""
+    """Run a command in this forked process, which ends with it. ``tell`` is the pipe that gets the exit status as a
+    byte.
+    """
     status = 1
     try:
         status = status_of(command)

@@ -12,7 +12,7 @@ from pypto_build.toolchain import ToolchainError
 
 
 def run_git(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run git without prompts and in English. Raises `ToolchainError` where there is none."""
+    """Run git without prompts and in English. Raises `ToolchainError` if git is not installed."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
@@ -22,7 +22,9 @@ def run_git(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def find_commit(*arguments: str, revision: str) -> str:
-    """Return the full name of the commit ``revision`` in the repository of git's flags ``arguments``; "" for none."""
+    """Return the full name of the commit ``revision`` in the repository that git's flags ``arguments`` select; empty
+    for none.
+    """
     name = f"{revision}^{{commit}}"
     return run_git(*arguments, "rev-parse", "--verify", "--quiet", "--end-of-options", name).stdout.strip()
 
@@ -33,15 +35,15 @@ def revision_of(path: Path) -> str:
 
 
 def changed_files(path: Path) -> list[str]:
-    """Return the files of a checkout that differ from its revision; none for any other directory."""
+    """Return the files of a checkout that differ from its commit; empty for any other directory."""
     if not _head(path):
         return []
     return [line[3:] for line in run_git("-C", str(path), "status", "--porcelain", "-uno").stdout.splitlines()]
 
 
 def kept_at(path: Path) -> list[Path]:
-    """Return the paths at which git keeps its data of a checkout: its ``.git``, and the repository that this file may
-    name.
+    """Return the paths at which git keeps the data of a checkout: its ``.git``, and the repository that a ``.git``
+    file names.
     """
     entry = path / ".git"
     paths = [entry]
@@ -53,7 +55,7 @@ def kept_at(path: Path) -> list[Path]:
 
 
 def _head(path: Path) -> str:
-    """Return the commit that a checkout is at; empty for any other directory, even one inside a checkout."""
+    """Return the current commit of a checkout; empty for any other directory, even one inside a checkout."""
     top, _, commit = run_git("-C", str(path), "rev-parse", "--show-toplevel", "HEAD").stdout.partition("\n")
     return commit.strip() if commit and Path(top).resolve() == path.resolve() else ""
 

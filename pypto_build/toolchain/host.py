@@ -31,7 +31,9 @@ SOURCE, TARGET = "{source}", "{target}"
 
 @dataclass(frozen=True)
 class ToolStep:
-    """One command after the compilation; ``label`` is the word it is announced by. ``python`` is a tool of ours."""
+    """One command after the compilation. ``label`` is shown to users. ``python`` marks a Python tool of this
+    package.
+    """
 
     label: str
     suffix: str
@@ -39,21 +41,20 @@ class ToolStep:
     python: bool = False
 
     def argv(self, source: str, target: str) -> list[str]:
-        """The command for these file names."""
+        """Return the command for these file names."""
         return [word.replace(SOURCE, source).replace(TARGET, target) for word in self.words]
 
 
 @dataclass(frozen=True)
 class UnitRecipe:
-    """Everything that decides what a unit's binary is, besides its text and headers.
+    """Everything that decides a unit's binary, besides its text and headers.
 
     ``identity`` names the programs and their versions. ``also`` are further files that a step reads. ``main_header`` is
     the header to precompile, as ``#include`` names it; it is empty if the compiler cannot. With the flags ``calling``
-    the compiler leaves out instances of that header's templates, which are compiled apart.
-
-    ``naming`` is the beginning of the flag that renames a directory in the output. ``named`` are the directories of its
-    own headers and sources that are renamed. ``variables`` are prefixes of the environment variables that its programs
-    may read. ``processor`` identifies this machine's processor, if a flag asks for it.
+    the compiler leaves out instances of that header's templates, which are compiled separately. ``naming`` is the
+    beginning of the flag that renames a directory in the output. ``named`` are the directories of its own headers and
+    sources that are renamed. ``variables`` are prefixes of the environment variables that its programs may read.
+    ``processor`` identifies this machine's processor, if a flag asks for it.
     """
 
     identity: str
@@ -70,7 +71,7 @@ class UnitRecipe:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Return the settings that decide besides the command and its inputs."""
+        """Return the settings that decide the binary, besides the command and its inputs."""
         return {"the compiler": self.identity, **({"this processor": self.processor} if self.processor else {})}
 
     @property
@@ -87,15 +88,15 @@ class UnitRecipe:
 
     @property
     def located(self) -> bool:
-        """Return True if the output names its sources, as line numbers of debug information do."""
+        """Return True if the output names its sources, as debug information does."""
         return any(word.startswith("-g") and word != "-g0" for word in self.compiler)
 
     def names(self, *named: tuple[Path, str]) -> tuple[str, ...]:
-        """The flags by which the compiler calls directories by other names; of several that fit, the last counts."""
+        """Return the flags that rename directories in the output; if several match, the last one counts."""
         return tuple(f"{self.naming}{path}={name}" for path, name in named)
 
     def precompile_argv(self, header: str, target: str, extra_flags: Sequence[str] = ()) -> list[str]:
-        """The command that precompiles the header."""
+        """Return the command that precompiles the header."""
         dirs = [f"-I{directory}" for directory in self.include_dirs]
         return [*self.compiler, *extra_flags, *dirs, "-x", "c++-header", header, "-o", target]
 
@@ -148,7 +149,7 @@ _LINK_LIBRARIES = ("-lgcc",)
 
 @dataclass(frozen=True)
 class HostCompiler:
-    """A C++ compiler on this machine: its path, what kind it is, and its version line (part of every build key)."""
+    """A C++ compiler on this machine: its path, its kind, and its version line (part of every build key)."""
 
     path: str
     family: str
@@ -162,12 +163,12 @@ class HostCompiler:
 
 
 def default_arch() -> str:
-    """``ARCH`` when the user names none: portable to every machine of this kind from the last ten years."""
+    """Return the default of ``ARCH``: portable to every machine of this kind from the last ten years."""
     return "x86-64-v3" if machine.machine() in ("x86_64", "AMD64") else "armv8-a"
 
 
 def find_compiler(name: str = "") -> HostCompiler:
-    """The compiler called ``name``, or the first of g++ and clang++ on ``PATH``.
+    """Return the compiler called ``name``; without a name, the first of g++ and clang++ on ``PATH``.
 
     Raises:
         ToolchainError: none was found, or the one found is too old.
@@ -220,36 +221,38 @@ def _native_flags(words: Iterable[str]) -> Iterator[str]:
 
 
 def _processor(compiler: HostCompiler, words: Iterable[str]) -> str:
-    """Return the digests of this machine's target, for the flags among ``words`` that ask for it."""
+    """Return the digests of this machine's target, for the flags in ``words`` that depend on it."""
     return " ".join(native_target(compiler.path, word) for word in dict.fromkeys(_native_flags(words)))
 
 
 def arch_flag(arch: str) -> str:
-    """The ``-march`` of ``ARCH=``."""
+    """Return the ``-march`` flag for ``ARCH=``."""
     return f"-march={arch or default_arch()}"
 
 
 def _half_flags(compiler: HostCompiler) -> tuple[str, ...]:
-    """Return the flags with which each operation on halves rounds: g++ 13 and clang 16 keep chains of them in float."""
+    """Return the flags that make each operation on halves round: g++ 13 and clang 16 otherwise keep intermediate
+    results in float.
+    """
     oldest = {"g++": 12, "clang++": 16 if default_arch().startswith("x86") else sys.maxsize}
     return ("-fexcess-precision=16",) if compiler.major >= oldest[compiler.family] else ()
 
 
 def kernel_flags(compiler: HostCompiler, platform: Platform, core_type: str, arch: str = "") -> list[str]:
-    """Flags of one kernel's compilation, the same for every kernel of a core type."""
+    """Return the flags for compiling a kernel, equal for every kernel of a core type."""
     gcc_only = _GCC_KERNEL_FLAGS if compiler.family == "g++" else ()
     macros = (_CORE_MACRO[core_type], f"-DPYPTO_ARCH={platform.arch_macro}")
     return [*_KERNEL_FLAGS, *_half_flags(compiler), *gcc_only, arch_flag(arch), *macros]
 
 
 def kernel_numerics(numerics: str) -> tuple[str, ...]:
-    """The flags of kernels that give the results of ``NUMERICS=``; none for the usual ones."""
+    """Return the kernel flags for ``NUMERICS=``; empty for the default."""
     number = NUMERICS.index(numerics)
     return (f"-DPYPTO_NUMERICS={number}",) if number else ()
 
 
 def orchestration_flags(compiler: HostCompiler, platform: Platform, runtime: str = TENSORMAP) -> list[str]:
-    """Flags of an orchestration's compilation, for one of simpler's runtimes."""
+    """Return the flags for compiling an orchestration, for one of simpler's runtimes."""
     gcc_only = ("-fno-gnu-unique",) if compiler.family == "g++" else ()
     counts_cores = ("-DPYPTO_COUNTS_CORES",) if platform.arch == "a5" and runtime != HOST_GRAPH else ()
     return [*_ORCHESTRATION_FLAGS, *gcc_only, f"-DPYPTO_ARCH={platform.arch_macro}", *counts_cores]
@@ -263,10 +266,10 @@ def host_recipe(
     more_kernel_flags: Sequence[str] = (),
     user_flags: Sequence[str] = (),
 ) -> Recipe:
-    """Return the recipe that turns units into libraries for the embedded runtime.
+    """Return the recipe that compiles units into libraries for the embedded runtime.
 
-    ``runtime`` is the runtime of simpler that the artifact was made for. Flags of the user's may mean anything. With
-    them, each kernel has its own instances of instructions.
+    ``runtime`` is the runtime of simpler that the artifact was made for. With the user's own flags, whose effects are
+    unknown, each kernel gets its own instances of instructions.
     """
     flags = {
         **{

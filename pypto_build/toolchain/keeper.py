@@ -19,7 +19,7 @@ _TO_END_S = 5
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return the exit status of the command; 128 and the signal that ended it."""
+    """Return the exit status of the command; 128 plus the signal number if a signal ended it."""
     limit, *command = argv
     if int(limit):
         resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))

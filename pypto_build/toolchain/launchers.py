@@ -16,14 +16,14 @@ _TIME_LIMIT_S = 10
 
 
 class Launcher(NamedTuple):
-    """A launcher's program, and the directories in which it keeps what is its own."""
+    """A launcher's program, and the directories of its own data."""
 
     path: str
     private: tuple[str, ...]
 
 
 def find_launcher(name: str, environment: Mapping[str, str]) -> Launcher | None:
-    """Return the launcher ``name``, which will run in ``environment``; None for none.
+    """Return the launcher ``name`` for use in ``environment``; None for an empty name.
 
     Raises:
         ToolchainError: it is not installed.
@@ -36,26 +36,26 @@ def find_launcher(name: str, environment: Mapping[str, str]) -> Launcher | None:
     if name == "sccache":
         # Its client would start its server in our temporary directory: too long a name for its socket, and gone with
         # the command. One that runs is left alone.
-        _said([path, "--start-server"], environment)
+        _output_of([path, "--start-server"], environment)
     return Launcher(path, tuple(_private(name, path, environment)))
 
 
 def _private(name: str, path: str, environment: Mapping[str, str]) -> list[str]:
     home = environment.get("HOME", str(Path.home()))
     if name == "ccache":
-        return [*_told(path, environment, "cache_dir"), *_told(path, environment, "temporary_dir")]
+        return [*_ccache_setting(path, environment, "cache_dir"), *_ccache_setting(path, environment, "temporary_dir")]
     if name == "distcc":
         return [environment.get("DISTCC_DIR") or os.path.join(home, ".distcc")]
     return []
 
 
-def _told(path: str, environment: Mapping[str, str], setting: str) -> list[str]:
-    """Return a directory that ccache has in its environment or its configuration, as a list; empty if it has none."""
-    answer = _said([path, "--get-config", setting], environment)
+def _ccache_setting(path: str, environment: Mapping[str, str], setting: str) -> list[str]:
+    """Return a directory from ccache's environment or configuration, as a list; empty if it is not set."""
+    answer = _output_of([path, "--get-config", setting], environment)
     return [answer] if os.path.isabs(answer) else []
 
 
-def _said(command: list[str], environment: Mapping[str, str]) -> str:
+def _output_of(command: list[str], environment: Mapping[str, str]) -> str:
     """Return the output of a command, without surrounding space; empty if the command fails."""
     with suppress(OSError, subprocess.SubprocessError):
         run = subprocess.run(

@@ -1,8 +1,9 @@
-"""Decides from a unit's preprocessed text whether its own code may change the meaning of templates in our headers.
+"""Decides from a unit's preprocessed text whether its own code may change the meaning of templates in this package's
+headers.
 
-A template means the same in every unit, except for names that are looked up where it is used: specialisations, and
-functions in the namespaces of its arguments. A text that adds neither to ours leaves every instance as it is, whatever
-else it declares. In case of doubt the answer is that the text may change them.
+A template means the same in every unit, except for names that are looked up at its use: specialisations, and functions
+in the namespaces of its arguments. A text that adds neither leaves every instance unchanged, whatever else it declares.
+In case of doubt the answer is that the text may change them.
 """
 
 from __future__ import annotations
@@ -50,10 +51,9 @@ _NO_FUNCTIONS = frozenset(
 
 
 def own_text(expanded: str, headers: Path) -> str | None:
-    """Return the user's part of a preprocessed unit: the lines that come neither from our ``headers`` nor from system
-    headers.
+    """Return the user's part of a preprocessed unit: the lines from neither ``headers`` nor system headers.
 
-    Return None if a source has line markers of its own, so that the origin of lines is unknown.
+    Return None if a source has its own line markers, so that the origin of lines is unknown.
     """
     lines: list[str] = []
     mine, outer, ours = True, list[bool](), f"{headers}/"
@@ -85,7 +85,7 @@ def has_markers(source: str) -> bool:
 
 
 def leaves_templates_alone(text: str) -> bool:
-    """Return True if a preprocessed text adds nothing that templates of other headers look up."""
+    """Return True if a preprocessed text adds no names that templates of other headers look up."""
     if _UNREAD.search(text):
         return False
     text = _LITERAL.sub('""', text)
@@ -98,7 +98,7 @@ def leaves_templates_alone(text: str) -> bool:
 
 
 def _is_own(text: str, word: re.Match[str]) -> bool:
-    """Return True for a namespace that is used, renamed, or the text's own."""
+    """Return True for a namespace that is imported, or defined by the text itself."""
     if re.search(r"\busing\s*$", text[max(0, word.start() - 99) : word.start()]):
         return True
     match = _NAMESPACE.match(text, word.end())
@@ -139,7 +139,7 @@ def _declarator(text: str, start: int) -> str:
 
 
 def _end_of_parameters(text: str, start: int) -> int | None:
-    """Return the end of `<…>`; None if it is empty or has no end."""
+    """Return the end of `<…>`; None if it is empty or unterminated."""
     depth = inner = 0
     opened = re.compile(r"\s*<\s*(?!>)").match(text, start)
     if opened is None:
@@ -162,17 +162,17 @@ def _end_of_parameters(text: str, start: int) -> int | None:
 
 
 def _is_member(text: str, word: re.Match[str]) -> bool:
-    """Return True for an operator that only a class can have: a call, or a conversion."""
+    """Return True for an operator that must be a class member: a call, or a conversion."""
     return re.compile(r"\s*(?:\(\s*\)|(?!new\b|delete\b|co_await\b)[A-Za-z_:])").match(text, word.end()) is not None
 
 
 def is_about_global_types(symbols: Iterable[str]) -> bool:
-    """Return True if a symbol has one of our headers' global types in it."""
+    """Return True if a symbol mentions a global type of this package's headers."""
     return any(f"{len(name)}{name}" in symbol for symbol in symbols for name in GLOBAL_TYPES)
 
 
 def declares_names_of(headers: Path, text: str) -> bool:
-    """Return True if a text may declare a global function by a name that is in ``headers`` too.
+    """Return True if a text may declare a global function whose name is also used in ``headers``.
 
     A template that is used with a global type may find that function.
     """
@@ -189,7 +189,7 @@ def _identifiers(headers: Path) -> frozenset[str]:
 
 
 def _declared(text: str) -> Iterator[str]:
-    """Yield the names before a parenthesis outside of all braces but those of namespaces."""
+    """Yield the names before a parenthesis at namespace level."""
     depth = 0
     for piece in re.finditer(r"[^{}]*([{}]?)", text):
         if not depth:

@@ -67,7 +67,7 @@ def pins_dir() -> Path:
 
 
 class Repository:
-    """Our own repository of one project, without a work tree, and its checkouts."""
+    """This package's own repository of one project, without a work tree, and its checkouts."""
 
     def __init__(self, project: str, cache: Path | None = None) -> None:
         self.project = project
@@ -92,7 +92,9 @@ class Repository:
             raise ToolchainError(f"{source}: the clone cannot be fetched: {git.reason(run)}; {way_out}")
 
     def commit(self, revision: str) -> str | None:
-        """The full name of a commit that is here already, None if it is not; a branch is one of the pinned address."""
+        """Return the full name of a commit in the local repository, None if it is missing; a branch is that of the
+        pinned address.
+        """
         if not self._git_dir.is_dir() or not _REVISION.fullmatch(revision):
             return None
         names = (revision, f"refs/{_slug(read_pins()[self.project].url)}/heads/{revision}")
@@ -137,7 +139,7 @@ class Repository:
 
 
 def _slug(source: str) -> str:
-    """Return a source as a part of a reference's name."""
+    """Return a source as a component of a reference's name."""
     return re.sub(r"[^0-9A-Za-z]+", "-", source).strip("-") or "source"
 
 
@@ -161,7 +163,9 @@ def resolve(project: str, chosen: str, cache: Path | None = None, option: str = 
 
 
 def find_commit(repository: Repository, chosen: str) -> str:
-    """The commit that ``REVISION`` or ``PATH@REVISION`` names, taken from the local clone if it is not here yet."""
+    """Return the commit that ``REVISION`` or ``PATH@REVISION`` names; it is fetched from the local clone if
+    necessary.
+    """
     option = OPTION[repository.project]
     clone, _, revision = chosen.rpartition("@")
     if clone:
@@ -206,7 +210,7 @@ def build(project: str, source: Path, python: str, environment: Mapping[str, str
         marker.write_text(shlex.join(words), encoding="utf-8")
 
 
-def wanted_isa(simpler: Path) -> str:
+def pinned_isa(simpler: Path) -> str:
     """Return the revision of pto-isa that a checkout of simpler names (since June 2026); empty where it names none."""
     try:
         return read_text(simpler / "pto_isa.pin").strip()

@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
 def _work(
     module: Any, words: list[str], request: dict[str, Any], descriptors: list[int], log_variable: str, log: int
 ) -> NoReturn:
-    """Be the command, in this process, which ends with it."""
+    """Run the command in this process, which ends with it."""
     *streams, turn, report = descriptors
     with suppress(OSError):
         os.setpgid(0, request["group"])

@@ -26,13 +26,17 @@ def version_text(path: str, way_out: str) -> str:
 
 
 def identify(path: str) -> str:
-    """The path of a compiler and the first line of its version. Raises `ToolchainError` if it does not answer."""
+    """Return the path of a compiler and the first line of its version. Raises `ToolchainError` if it does not
+    answer.
+    """
     answer = version_text(path, "is it a compiler for this machine?")
     return f"{path} {answer.partition(chr(10))[0]}"
 
 
 def find_program(name: str, purpose: str) -> tuple[str, str]:
-    """Path and identity of the compiler ``name`` on ``PATH``. Raises `ToolchainError`, saying its ``purpose``."""
+    """Return path and identity of the compiler ``name`` on ``PATH``. Raises `ToolchainError`, which states its
+    ``purpose``.
+    """
     path = shutil.which(name)
     if path is None:
         raise ToolchainError(f"{name}: not found on PATH; {purpose}")

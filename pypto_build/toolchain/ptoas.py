@@ -39,7 +39,8 @@ class Ptoas:
 
 
 def find_ptoas(chosen: str, environment: Mapping[str, str]) -> Ptoas | None:
-    """The assembler ``PTOAS=`` names, else the one of ``PTOAS_ROOT``, else the one on ``PATH``; None for our own.
+    """Return the assembler that ``PTOAS=`` names, else that of ``PTOAS_ROOT``, else the one on ``PATH``; None for the
+    built-in assembler.
 
     Raises:
         ToolchainError: one is named and is not there, or does not answer.

@@ -42,10 +42,10 @@ class Sandbox:
     readable: tuple[Path, ...] = ()
 
     def wrap(self, argv: Sequence[str], writable: Iterable[Path], *, hears_terminal: bool = False) -> list[str]:
-        """Return the command line that runs `argv` with nothing writable but `writable`, which exists.
+        """Return the command line that runs `argv` with write access only to the existing paths `writable`.
 
-        A command that `hears_terminal` gets Ctrl-C, and could type there: it must be ours, and keep its children
-        from it.
+        A command that `hears_terminal` gets Ctrl-C, and could type into the terminal: it must be ours, and keep its
+        children from it.
         """
         session = [] if hears_terminal else ["--new-session"]
         words = [*_WITH_FILTER, str(self.filter), self.program, "--seccomp", "9", *_SEPARATE, "--die-with-parent"]
@@ -73,13 +73,15 @@ class Sandbox:
 
 
 def _hidden() -> set[str]:
-    """Return the directories that are hidden, without those that are links: these lead to one of the others."""
+    """Return the directories to hide, without links, which lead to another of them."""
     places = {*_HIDDEN, os.environ.get("XDG_RUNTIME_DIR", "")}
     return {path for path in places if os.path.isabs(path) and os.path.realpath(path) == path != "/"}
 
 
 def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
-    """The sandbox of this machine. Raises `ToolchainError`, in one line, where there is none or it cannot work."""
+    """Return the sandbox of this machine. Raises `ToolchainError`, in one line, if there is none or it does not
+    work.
+    """
     program = shutil.which(_PROGRAM)
     if program is None:
         raise ToolchainError("bubblewrap is not installed")
@@ -97,7 +99,7 @@ def find_sandbox(readable: Iterable[Path] = ()) -> Sandbox:
 
 
 def _filter_file() -> Path:
-    """Return the file with the filter of system calls. Raises `ToolchainError` where there can be none."""
+    """Return the file with the filter of system calls. Raises `ToolchainError` if it cannot be created."""
     data = call_filter()
     if not data:
         raise ToolchainError(f"the system calls of the processor {os.uname().machine} are not known to the sandbox")

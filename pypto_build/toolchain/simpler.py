@@ -1,4 +1,4 @@
-"""simpler's command lines for its simulator: its headers and pto-isa's, its compilers, its flags.
+"""simpler's command lines for its simulator: headers of simpler and pto-isa, compilers, flags.
 
 Kernels go through the compiler called ``g++-15`` (C++23), orchestrations through ``g++`` with sources of simpler's.
 """
@@ -36,7 +36,7 @@ LINK_FLAGS = ("-Wl,--build-id=sha1",)
 
 
 def simulator_recipe(tree: SimplerTree, platform: Platform, runtime: str) -> Recipe:
-    """The recipe for ``platform``, a simulated one. Raises `ToolchainError` if a compiler is missing."""
+    """Return the recipe for ``platform``, a simulated platform. Raises `ToolchainError` if a compiler is missing."""
     compiler, identity = find_program(KERNEL_COMPILER, "simpler compiles kernels for its simulator with it")
     kernels = {
         core_type: UnitRecipe(
@@ -53,7 +53,7 @@ def simulator_recipe(tree: SimplerTree, platform: Platform, runtime: str) -> Rec
 
 
 def host_orchestration(tree: SimplerTree, platform: Platform, runtime: str) -> UnitRecipe:
-    """The recipe of an orchestration that runs on this machine."""
+    """Return the recipe of an orchestration that runs on this machine."""
     compiler, identity = find_program(HOST_COMPILER, "simpler compiles orchestrations with it")
     gcc_only = () if "clang" in identity.lower() else ("-fno-gnu-unique",)
     return orchestration_recipe(
@@ -75,7 +75,7 @@ def orchestration_recipe(
     named: tuple[tuple[Path, str], ...],
     naming: str = places.FLAG,
 ) -> UnitRecipe:
-    """An object from the orchestration, linked together with ``sources`` of simpler's."""
+    """Return the recipe that compiles an orchestration to an object and links it with ``sources`` of simpler's."""
     dirs = [f"-I{directory}" for directory in include_dirs]
     link = (*compiler, "-shared", *link_flags, SOURCE, *map(str, sources), *dirs, "-o", TARGET)
     steps = (ToolStep("link   ", ".so", link),)

@@ -37,7 +37,7 @@ print(json.dumps({**found, "installed": sorted({str(d.locate_file("")) for d in 
 
 @dataclass(frozen=True)
 class SimplerHome:
-    """A usable simpler: its tree, the interpreter that runs it, and where that finds it if it is not installed."""
+    """A usable simpler: its tree, the interpreter that runs it, and its import paths if it is not installed."""
 
     tree: SimplerTree
     python: str
@@ -95,8 +95,8 @@ def _is_ours(checkout: Path) -> bool:
 
 
 def _give_isa(checkout: Path, isa: Path | None) -> None:
-    """Put the pto-isa that a checkout of ours wants where simpler looks for it, so that it fetches none itself."""
-    link, revision = checkout / "build" / "pto-isa", pins.wanted_isa(checkout)
+    """Put the pto-isa that a checkout names where simpler looks for it, so that simpler fetches none itself."""
+    link, revision = checkout / "build" / "pto-isa", pins.pinned_isa(checkout)
     if link.exists():
         return
     if revision and pins.Repository(pins.PTO_ISA).commit(revision):
@@ -113,7 +113,7 @@ def _give_isa(checkout: Path, isa: Path | None) -> None:
 
 
 def _first(paths: tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which ``paths`` come before whatever is installed; unchanged without any."""
+    """Return an environment in which ``paths`` precede all installed packages; unchanged without paths."""
     if not paths:
         return dict(environment)
     all_paths = [str(_HOOK), *paths, *filter(None, [environment.get("PYTHONPATH")])]
@@ -136,7 +136,7 @@ def _probe(python: str, environment: Mapping[str, str]) -> dict[str, object]:
 
 
 def _root(facts: Mapping[str, object], what: str, python: str) -> Path:
-    """Return the tree behind an importable simpler: the checkout, or what an installed one carries with it."""
+    """Return the tree of an importable simpler: the checkout, or the assets of an installed package."""
     way_out = "name a checkout, an environment or a revision with SIMPLER="
     package, setup = facts["simpler"], facts["simpler_setup"]
     if not isinstance(package, str) or not isinstance(setup, str):
@@ -158,7 +158,7 @@ def _root(facts: Mapping[str, object], what: str, python: str) -> Path:
 
 
 def _demand_interface(package_dir: Path, what: str, python: str) -> None:
-    """Check that the package works without its extension module, in Python alone. Raises `ToolchainError`."""
+    """Check that the package works in pure Python, without its extension module. Raises `ToolchainError`."""
     source = package_dir / "task_interface.py"
     if not source.is_file():
         raise ToolchainError(f"{what}: {package_dir} has no task_interface.py; install simpler into {python}")

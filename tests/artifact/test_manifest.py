@@ -186,31 +186,31 @@ def test_nothing_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("import subprocess", "import of 'subprocess' is not allowed here: the manifest is read without executing it"),
         (
             "from os import system",
-            ("import of 'os.system' is not allowed here: the manifest is read without executing it"),
+            "import of 'os.system' is not allowed here: the manifest is read without executing it",
         ),
         (
             "from . import settings",
-            ("import of '.settings' is not allowed here: the manifest is read without executing it"),
+            "import of '.settings' is not allowed here: the manifest is read without executing it",
         ),
         (
             "for k in KERNELS: pass",
-            ("statement 'for k in KERNELS: pass' is not allowed here: the manifest is read without executing it"),
+            "statement 'for k in KERNELS: pass' is not allowed here: the manifest is read without executing it",
         ),
         (
             "def f(): return 1",
-            ("statement 'def f(): return 1' is not allowed here: the manifest is read without executing it"),
+            "statement 'def f(): return 1' is not allowed here: the manifest is read without executing it",
         ),
         (
             "import sys; sys.path.append('x')",
-            ("import of 'sys' is not allowed here: the manifest is read without executing it"),
+            "import of 'sys' is not allowed here: the manifest is read without executing it",
         ),
         (
             "KERNELS.append({})",
-            ("statement 'KERNELS.append({})' is not allowed here: the manifest is read without executing it"),
+            "statement 'KERNELS.append({})' is not allowed here: the manifest is read without executing it",
         ),
         (
             "KERNELS[0]['name'] = 'x'",
-            ("assignment to \"KERNELS[0]['name']\" is not allowed here: assign to a plain name"),
+            "assignment to \"KERNELS[0]['name']\" is not allowed here: assign to a plain name",
         ),
         ("X = [k for k in KERNELS]", "'[k for k in KERNELS]' is not supported in a manifest"),
         ("X = lambda: 1", "'lambda: 1' is not supported in a manifest"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.artifact.outputs import actual_place, artifact_of, mark_output
+from pypto_build.artifact.outputs import artifact_of, local_source, mark_output
 
 
 @pytest.fixture
@@ -31,15 +31,15 @@ def test_a_name_of_ours_leads_to_the_file(
         ("/usr/include/math.h:1", "/usr/include/math.h:1"),
         ("", ""),
     ):
-        assert actual_place(line, binary) == path
+        assert local_source(line, binary) == path
 
 
 def test_nobody_knows_of_which_artifact(tmp_path: Path, output: Path) -> None:
     name = "/pypto-build/artifact/k.cpp:7"
-    assert actual_place(name, tmp_path / "k.so") == name
+    assert local_source(name, tmp_path / "k.so") == name
     (output / ".pypto-build").write_text("Built by pypto-build; scons -c removes it.\n")
     assert artifact_of(output) is None
-    assert actual_place(name, output / "k.so") == name
+    assert local_source(name, output / "k.so") == name
 
 
 def test_a_pipe_in_the_place_of_the_marker_is_replaced(tmp_path: Path, output: Path) -> None:

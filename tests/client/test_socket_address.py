@@ -26,4 +26,4 @@ def test_a_place_that_others_may_enter_is_not_used(tmp_path: Path, monkeypatch: 
 def test_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch, chosen: str, automation: str, expected: bool) -> None:
     monkeypatch.setenv("PYPTO_BUILD_SERVER", chosen)
     monkeypatch.setenv("CI", automation)
-    assert socket_address.is_wanted() is expected
+    assert socket_address.may_use_server() is expected

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -163,3 +165,41 @@ def test_an_error_of_a_reference_is_at_the_line_of_the_program(
     assert main([str(out)]) == 4
     line = program.read_text().splitlines().index("    return x / 0") + 1
     assert capsys.readouterr().err == f"error: {program.name}:{line}: ZeroDivisionError: division by zero\n"
+
+
+_KILLED = """import os, signal, sys
+from pathlib import Path
+
+from pypto_build.compiler.write import write_files
+
+Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+write_files(Path(sys.argv[1]), {"kernel_config.py": "2", "ptoas/k.pto": "2"})
+"""
+
+
+def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    """A kill between writing and renaming leaves temporary files. Those of running processes stay, and the user's."""
+    contents: dict[str, str | bytes] = {"kernel_config.py": "1", "ptoas/k.pto": "1"}
+    write_files(tmp_path, contents)
+    assert subprocess.run([sys.executable, "-c", _KILLED, tmp_path], check=False).returncode == -signal.SIGKILL
+    left = [path for path in tmp_path.rglob(".*") if path.name.endswith(".tmp")]
+    assert len(left) == 2
+    kept = {tmp_path / f".kernel_config.py.{os.getpid()}.tmp", tmp_path / ".mine.tmp"}
+    for path in kept:
+        path.touch()
+    assert write_files(tmp_path, contents) == []
+    assert set(tmp_path.rglob(".*")) == kept
+
+
+def test_the_next_run_removes_a_tensor_that_a_killed_one_left(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    program, out = tmp_path / "p.py", tmp_path / "out"
+    program.write_text(HEAD + COPY + "@main.reference\ndef ref(x, out):\n    out[:] = x\n")
+    _run(program, out)
+    (out / "data" / "golden.json").unlink(missing_ok=True)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = out / "data" / "in" / f".x.pt.{ended.pid}.0123abcd.tmp"
+    left.touch()
+    assert main([str(out)]) == 0
+    assert not left.exists()

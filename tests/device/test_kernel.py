@@ -15,6 +15,7 @@ from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.constraints import Constraint
 from pypto_build.pto.ops.device import constraints
 from tests.pto.device_cases import Use, planted
+from tests.rows import every
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 VEC = "Tile<TileType::Vec, {dtype}, {rows}, {cols}, BLayout::{order}, {valid}, SLayout::NoneBox, 512, PadValue::Null>"
@@ -115,12 +116,12 @@ def test_slots_of_pipes() -> None:
     ]
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("kernels/*/*.cpp")), ids=lambda path: path.stem)
+@every("path", sorted(EXAMPLES.rglob("kernels/*/*.cpp")))
 def test_examples_break_no_rule(path: Path) -> None:
     assert check_kernel(path.read_bytes(), path.name, "a2a3")[0] == []
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("kernels/*/*.cpp")), ids=lambda path: path.stem)
+@every("path", sorted(EXAMPLES.rglob("kernels/*/*.cpp")))
 def test_each_wait_that_is_deleted_from_an_example_is_found(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     waits = [number for number, line in enumerate(lines) if re.match(r"\s*(wait_flag|TFREE\b)", line)]
@@ -147,7 +148,7 @@ OVERLAPS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "row"), OVERLAPS, ids=lambda value: getattr(value, "text", value))
+@every(("name", "row"), OVERLAPS)
 def test_shared_bytes_are_found_in_the_kernel_too(name: str, row: Constraint) -> None:
     use = planted(row, name, "a2a3")
     assert use is not None

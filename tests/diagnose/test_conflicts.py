@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from pypto_build.diagnose.hazards.conflicts import Frontier, Order, _in_one_piece
 from pypto_build.facts.accesses import ATOMIC, READ, WRITE
+from tests.rows import every
 
 KINDS = (READ, WRITE, READ | WRITE, WRITE | ATOMIC)
 
@@ -32,7 +32,7 @@ def run(seed: int) -> tuple[Any, Order]:
     return record, Order(tasks, [])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every("seed", range(40))
 def test_one_piece_as_many(seed: int) -> None:
     record, order = run(seed)
     pairs: set[tuple[int, int]] = set()

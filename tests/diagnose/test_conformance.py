@@ -19,8 +19,8 @@ from pypto_build.diagnose.conformance.__main__ import main
 from pypto_build.diagnose.conformance.asked import groups
 from pypto_build.diagnose.conformance.question import neighbours, products_in_steps, sum_in_pieces, sum_in_sequence
 from pypto_build.diagnose.conformance.results import (
-    GivenOutput,
     Judgement,
+    RecordedOutput,
     Results,
     collect,
     digest_of_inputs,
@@ -32,23 +32,24 @@ from pypto_build.diagnose.conformance.results import (
 )
 from pypto_build.facts.run_options import DEVICE_RESULTS, FAST, SIMULATOR
 from pypto_build.pto.ops.agreement import AGREEMENTS
+from tests.rows import every
 from tests.rules.project import Project
 
 QUESTIONS = {question.name: question for group in groups() for question in group.questions}
 
 
-def given(name: str, label: str) -> GivenOutput:
+def given(name: str, label: str) -> RecordedOutput:
     """The output that is a known answer."""
     question = QUESTIONS[name]
     values = next(answer.values for answer in question.answers if answer.label == label)
-    return GivenOutput(question.dtype, values.tobytes().hex())
+    return RecordedOutput(question.dtype, values.tobytes().hex())
 
 
-def results(**outputs: GivenOutput) -> Results:
+def results(**outputs: RecordedOutput) -> Results:
     return Results(digest_of_inputs(), "a2a3", outputs)
 
 
-def judged(name: str, output: GivenOutput) -> Judgement:
+def judged(name: str, output: RecordedOutput) -> Judgement:
     return next(each for each in judge(results(**{name: output})) if each.question.name == name)
 
 
@@ -59,7 +60,7 @@ def test_the_kit_asks_what_the_table_says() -> None:
     assert QUESTIONS.keys() == {row.name for row in AGREEMENTS.values() if row.kit}
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@every("name", QUESTIONS)
 def test_answers_tell_each_other_apart(name: str) -> None:
     question = QUESTIONS[name]
     exact = [answer.label for answer in question.answers if not answer.ulps]
@@ -70,7 +71,7 @@ def test_answers_tell_each_other_apart(name: str) -> None:
     assert {question.here, question.device or labels[0], question.simulator or labels[0]} <= set(labels)
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@every("name", QUESTIONS)
 def test_the_table_says_whose_answers_are_whose(name: str) -> None:
     question, row = QUESTIONS[name], AGREEMENTS[name]
     assert (question.device == question.here) == (row.device_by == "fast")
@@ -96,7 +97,7 @@ def test_a_wrong_result_is_neither() -> None:
     question = QUESTIONS["accumulate_from_c"]
     values = question.answers[0].values.copy()
     values[3, 5] += 8
-    judgement = judged("accumulate_from_c", GivenOutput("float32", values.tobytes().hex()))
+    judgement = judged("accumulate_from_c", RecordedOutput("float32", values.tobytes().hex()))
     assert judgement.fits == ()
     assert judgement.nearest == (
         "1 of 256 elements differ from 'begins with C, each step rounded' by up to 4 of the last place"
@@ -110,13 +111,13 @@ def test_an_error_is_told_by_its_size() -> None:
     exact = QUESTIONS["exponential"].answers[0].values
     for steps, label in ((0, "rounded correctly"), (3, "within 4 of the last place"), (5000, "")):
         bits = (exact.view(np.int32) + steps).tobytes().hex()
-        assert next(iter(judged("exponential", GivenOutput("float32", bits)).fits), "") == label
+        assert next(iter(judged("exponential", RecordedOutput("float32", bits)).fits), "") == label
 
 
 def test_any_nan_is_nan_and_zeros_have_signs() -> None:
     values = QUESTIONS["max_with_nan"].answers[0].values.copy()
     values.view(np.uint32)[np.isnan(values)] = 0xFFC12345
-    assert judged("max_with_nan", GivenOutput("float32", values.tobytes().hex())).fits == ("NaN where either is",)
+    assert judged("max_with_nan", RecordedOutput("float32", values.tobytes().hex())).fits == ("NaN where either is",)
     assert judged("relu_of_zero", given("relu_of_zero", "-0, and NaN stays")).fits == ("-0, and NaN stays",)
 
 
@@ -137,15 +138,15 @@ WRONG = {
         "and run the kit anew",
     ),
     "no digits": (
-        write_results(results(root=GivenOutput("float32", "xy"))),
+        write_results(results(root=RecordedOutput("float32", "xy"))),
         "'root': its bits are not hexadecimal digits; send it again",
     ),
     "no question": (
-        write_results(results(nothing=GivenOutput("float32", ""))),
+        write_results(results(nothing=RecordedOutput("float32", ""))),
         "has results of 'nothing', which the kit does not ask for; send the file again",
     ),
     "of another size": (
-        write_results(results(root=GivenOutput("float32", "00"))),
+        write_results(results(root=RecordedOutput("float32", "00"))),
         "'root' has 1 bytes of 'float32', not 2048 of 'float32'; run the kit again as it was written",
     ),
 }  # fmt: skip

@@ -129,11 +129,11 @@ def test_another_program_is_named_in_one_line(clean: Path, tmp_path: Path, capsy
     text = PROGRAM.read_text()
     assert "64" in text
     larger.write_text(text.replace("64", "32"))
-    for program, says in ((other, "'softmax' takes x, out, the artifact "), (larger, "has the shape [")):
+    for program, says in ((other, "'softmax' takes x, out, but the artifact takes "), (larger, "has shape [")):
         assert main([*words, "--embedded", str(embedded_module()), "--program", str(program)]) == 2
         (line,) = [one for one in capsys.readouterr().err.splitlines() if one.startswith("diverge: ")]
-        assert line.startswith(f"diverge: {program}: is not the program of this artifact: ")
-        assert says in line and line.endswith("name the program that the artifact was made of with PROGRAM=")
+        assert line.startswith(f"diverge: {program}: this artifact was built from another program: ")
+        assert says in line and line.endswith("pass the program that the artifact was built from as PROGRAM=FILE")
 
 
 def test_inputs_that_differ_already_are_named(clean: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,9 +15,9 @@ from pypto_build.artifact import ArtifactError, load_artifact
 from pypto_build.artifact.pt import read_pt
 from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.diagnose.extract.__main__ import main
-from pypto_build.diagnose.extract.record import RecordedTask, TensorUse, choose
+from pypto_build.diagnose.extract.record import choose
 from pypto_build.diagnose.extract.tensors import ViewStep, parameters, steps_to
-from pypto_build.replay.reference.slots import TensorArgument
+from pypto_build.facts.tasks import Task, TaskArgument, TensorView
 from pypto_build.replay.verdict import Verdict
 from tests.diagnose.checked import EXAMPLES, copy_example
 from tests.replay.builder import build_artifact, embedded_module, replay
@@ -159,8 +159,8 @@ def taken(array: np.ndarray, steps: list[ViewStep]) -> np.ndarray:
     return array
 
 
-def view(offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> TensorArgument:
-    return TensorArgument(0, 4096 * 4, offset, "float32", shape, strides)
+def view(offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> TensorView:
+    return TensorView(0, 4096 * 4, offset, "float32", shape, strides)
 
 
 @pytest.mark.parametrize(
@@ -194,19 +194,19 @@ def test_views_are_made_by_calls(
     assert np.array_equal(taken(array.reshape(shape), steps), expected)
 
 
-def use(index: int, direction: str, argument: TensorArgument, before: np.ndarray, after: np.ndarray) -> TensorUse:
+def use(index: int, direction: str, argument: TensorView, before: np.ndarray, after: np.ndarray) -> TaskArgument:
     """An argument whose whole allocation held `before`, and `after` the task `after`."""
     first, last = argument.window
     old, new = before[first:last].tobytes(), after[first:last].tobytes()
-    return TensorUse(index, direction, argument, old, old if old == new else new)
+    return TaskArgument(index, direction, argument, before=old, after=old if old == new else new)
 
 
-def task(number: int, *uses: TensorUse) -> RecordedTask:
-    return RecordedTask(number, number, (("aiv", 0, "k"),), 1, False, list(uses))
+def task(number: int, *uses: TaskArgument) -> Task:
+    return Task(number, number, (-1, 0, -1), args=uses, names=("k",))
 
 
-def whole(shape: tuple[int, ...]) -> TensorArgument:
-    return TensorArgument(64, int(np.prod(shape)) * 4, 0, "float32", shape, row_major_strides(shape))
+def whole(shape: tuple[int, ...]) -> TensorView:
+    return TensorView(64, int(np.prod(shape)) * 4, 0, "float32", shape, row_major_strides(shape))
 
 
 def test_what_others_wrote_in_between_is_an_input_again() -> None:
@@ -239,7 +239,7 @@ def test_one_tensor_given_twice_is_one_parameter() -> None:
 
 def test_windows_apart_are_parameters_of_their_own() -> None:
     big = np.arange(4096, dtype=np.float32)
-    far = (TensorArgument(64, big.nbytes, offset, "float32", (2, 8), (8, 1)) for offset in (0, 2048))
+    far = (TensorView(64, big.nbytes, offset, "float32", (2, 8), (8, 1)) for offset in (0, 2048))
     made = parameters([task(0, *(use(n, "IN", argument, big, big) for n, argument in enumerate(far)))])
     assert [(one.base, one.shape) for one in made] == [(0, (2, 8)), (2048, (2, 8))]
 

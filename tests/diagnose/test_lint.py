@@ -65,6 +65,7 @@ def test_two_kernels_with_the_numbers_of_each_other(tmp_path: Path) -> None:
     findings = [finding for finding in lint(root, "a2a3sim") if finding.path == manifest.name]
     assert [finding.rule for finding in findings] == ["lint/exchanged-numbers"]
     assert findings[0].message.startswith("kernels 'kernel_mul' and 'kernel_shift' have each other's func_id: ")
+    assert findings[0].line == min(edit.line for edit in findings[0].edits)
     lines = manifest.read_text().splitlines(keepends=True)
     for edit in findings[0].edits:
         lines[edit.line - 1] = lines[edit.line - 1].replace(edit.old, edit.new, 1)

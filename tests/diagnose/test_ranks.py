@@ -239,10 +239,10 @@ def _linted(tmp_path: Path, old: str, new: str, count: int = -1) -> list[str]:
     text = driver.read_text()
     assert old in text
     driver.write_text(text.replace(old, new, count))
-    return [re.sub(r":\d+:", ":", line, count=1) for line in _said(artifact)]
+    return [re.sub(r":\d+:", ":", line, count=1) for line in _last_line_s(artifact)]
 
 
-def _said(artifact: Path) -> list[str]:
+def _last_line_s(artifact: Path) -> list[str]:
     return [finding.lines[0] for finding in lint.lint(artifact, "a2a3sim")]
 
 
@@ -288,7 +288,7 @@ def test_what_contradicts_the_driver(tmp_path: Path, old: str, new: str, message
 
 def test_nothing_contradicts_the_examples() -> None:
     for example in sorted(_EXAMPLE.parent.glob("_jit_*")):
-        assert _said(example) == [], example.name
+        assert _last_line_s(example) == [], example.name
 
 
 def test_findings_on_chip_programs_name_their_place(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_findings_on_chip_programs_name_their_place(tmp_path: Path) -> None:
     shutil.copytree(_EXAMPLE, artifact)
     kernel = artifact / "next_levels/reduce/kernels/aiv/sum_ranks.cpp"
     kernel.write_text(kernel.read_text().replace("pipe_barrier(PIPE_ALL);", ""))
-    assert any(line.startswith("next_levels/reduce/kernels/aiv/sum_ranks.cpp:") for line in _said(artifact))
+    assert any(line.startswith("next_levels/reduce/kernels/aiv/sum_ranks.cpp:") for line in _last_line_s(artifact))
 
 
 # -- the report ----------------------------------------------------------------------------------------------------

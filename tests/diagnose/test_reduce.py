@@ -14,7 +14,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pypto_build.diagnose.extract.record import RecordedTask, TensorUse
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce import build, work
 from pypto_build.diagnose.reduce.__main__ import main
@@ -22,7 +21,7 @@ from pypto_build.diagnose.reduce.case import FaultLost, Invalid, Passed, carry, 
 from pypto_build.diagnose.reduce.judge import MISMATCHES, Log, RunLimits, Search, Target, differ
 from pypto_build.diagnose.reduce.shrink import _plainer, cropped
 from pypto_build.diagnose.reduce.work import target_of
-from pypto_build.replay.reference.slots import TensorArgument
+from pypto_build.facts.tasks import Task, TaskArgument, TensorView
 from pypto_build.replay.values import STORAGE
 from tests.diagnose.checked import EXAMPLES, copy_example
 from tests.replay.builder import build_artifact, embedded_module, replay
@@ -267,15 +266,15 @@ def test_a_log_survives_what_kills_it(tmp_path: Path) -> None:
 # --- sizes -----------------------------------------------------------------------------------------------------------
 
 
-def parameter(shape: tuple[int, ...], *views: TensorArgument) -> Parameter:
+def parameter(shape: tuple[int, ...], *views: TensorView) -> Parameter:
     count = int(np.prod(shape))
     values = np.arange(count, dtype=STORAGE["float32"]).view("<u4")
-    uses = [(0, TensorUse(n, "IN", argument, b"", b"")) for n, argument in enumerate(views)]
+    uses = [(0, TaskArgument(n, "IN", argument)) for n, argument in enumerate(views)]
     return Parameter((0, count * 4, "float32"), 0, shape, "IN", values, values, "x", uses=uses)
 
 
 def test_views_shrink_with_their_tensor() -> None:
-    one = parameter((64, 128), TensorArgument(0, 1 << 15, 32 * 128 + 64, "float32", (32, 64), (128, 1)))
+    one = parameter((64, 128), TensorView(0, 1 << 15, 32 * 128 + 64, "float32", (32, 64), (128, 1)))
     made = cropped(one, (8, 128), {64: 8, 32: 4}, 0)
     ((_, use),) = made.uses
     assert (use.view.offset, use.view.shape, use.view.strides) == (4 * 128 + 64, (4, 8), (128, 1))
@@ -285,13 +284,13 @@ def test_views_shrink_with_their_tensor() -> None:
 
 
 def test_a_view_without_place_is_no_candidate() -> None:
-    one = parameter((64, 128), TensorArgument(0, 1 << 15, 0, "float32", (64, 128), (128, 1)))
+    one = parameter((64, 128), TensorView(0, 1 << 15, 0, "float32", (64, 128), (128, 1)))
     with pytest.raises(Invalid):
         cropped(one, (8, 128), {}, 0)
 
 
 def test_tasks_are_named() -> None:
-    assert RecordedTask(3, 3, (("aic", 0, "a"), ("aiv0", 1, "b"), ("aiv1", 1, "b")), 1, False, []).title == "task 3 a+b"
+    assert Task(3, 3, (0, 1, 1), names=("a", "b", "b")).title == "task 3 a+b"
 
 
 def test_plainer_data_of_a_signalling_nan_warns_of_nothing() -> None:

@@ -79,7 +79,7 @@ def test_the_rules_build_nothing_for_what_does_not_build() -> None:
     verb = VERBS["reduce"]
     assert verb.unbuilt == BEFORE_A_RUN
     for keep, builds in (("build_error:add", False), ("golden_error", False), ("mismatch:f", True), ("crash", True)):
-        assert (verb.asked({"KEEP": keep}) is verb) == builds
+        assert (verb.adapted_to({"KEEP": keep}) is verb) == builds
 
 
 _KERNEL = """#include <cstdint>

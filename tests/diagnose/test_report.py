@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -19,7 +20,7 @@ from pypto_build.diagnose.deps import __main__ as deps
 from pypto_build.diagnose.findings import Edit, Finding, Report, as_json
 from pypto_build.diagnose.report import __main__ as report
 from pypto_build.diagnose.report.collect import place
-from pypto_build.diagnose.report.whole import error_map
+from pypto_build.diagnose.report.whole import error_map, maxima
 from pypto_build.diagnose.why.kept import KeptChain, Link, keep
 from pypto_build.replay.verdict import ErrorInfo, Mismatch, OutputResult, Verdict, write_verdict
 from tests.diagnose.browser import Browser, find_browser
@@ -124,6 +125,12 @@ def test_digests_and_versions_are_listed(page: Path) -> None:
     assert environment["compiled for"] == "a2a3sim Ascend910B"
     files = {"kernel_config.py", "orchestration/vector_dag.cpp", _KERNEL, "data/in/a.pt", "data/out/f.pt"}
     assert {f"sha256 of {name}" for name in files} <= set(environment)
+
+
+def test_largest_errors_are_left_out_where_every_wrong_element_is_nan() -> None:
+    output = OutputResult("out", "mismatch", [2], "float32", 2, mismatched=2)
+    assert maxima(output) == ""
+    assert maxima(msgspec.structs.replace(output, max_abs=0.5, max_rel=2.0)) == " · max abs 0.5 · max rel 2"
 
 
 @needs_browser

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 from pypto_build.artifact import ArtifactError
+from pypto_build.diagnose.findings import Finding, state_of
 from pypto_build.diagnose.recorded.ranks import RanksRun
+from pypto_build.diagnose.report.predicted import predicted_data
 from pypto_build.diagnose.speed import advice
 from pypto_build.diagnose.speed.__main__ import main, parser
 from pypto_build.diagnose.speed.model import Model, run_time
@@ -28,6 +31,8 @@ from pypto_build.diagnose.speed.record import (
     V,
     read_recording,
 )
+from pypto_build.editor.costs import cost_text
+from pypto_build.pto.live.module import LiveModule
 from pypto_build.toolchain.python import own_tool
 from tests.diagnose.checked import EXAMPLES, build_checked, copy_example
 from tests.diagnose.ranks_runs import ranks_document
@@ -68,6 +73,67 @@ def test_a_run_is_recorded_with_operands_flags_and_edges(tmp_path: Path, capsys:
     assert re.fullmatch(head + "bound by dispatch", screen[0])
     kernels = [line.split()[1] for line in screen if line.startswith("[speed] kernel_")]
     assert kernels == ["kernel_add", "kernel_shift", "kernel_mul"]
+
+
+_ROWS = """import pypto_build.compiler.language as pl
+
+Matrix = pl.Tensor[[1024, 64], pl.FP32]
+
+
+@pl.jit.incore
+def rows(x: Matrix, out: pl.Out[Matrix]):
+    for i in pl.range(0, 1024, 8):
+        a = pl.load(x, [i, 0], [8, 64])
+        pl.store(a + a, [i, 0], out)
+
+
+@pl.jit
+def row_by_row(x: Matrix, out: pl.Out[Matrix]):
+    rows(x, out)
+"""
+
+
+def test_a_prediction_is_shown_in_findings_the_report_and_the_editor(tmp_path: Path) -> None:
+    program, artifact, out = tmp_path / "row_by_row.py", tmp_path / "_jit_rows", tmp_path / "out"
+    program.write_text(_ROWS)
+    command = [*own_tool("pypto_build.compiler"), str(program), "--output", str(artifact), "--no-golden"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert speed(artifact, out) == 0
+    document = document_of(out / "speed.json")
+    assert [gain["finding"]["rule"] for gain in document["findings"]] == ["speed/few-blocks"]
+    kernel = artifact / "kernels" / "aiv" / "rows.cpp"
+    line = next(number for number, text in enumerate(kernel.read_text().splitlines(), 1) if "TLOAD(" in text)
+    finding = advice.with_origin(Finding("speed/small-rows", "a load", "kernels/aiv/rows.cpp", line), artifact)
+    related = [(one.path, one.line) for one in finding.related]
+    assert [path for path, _ in related] == ["ptoas/rows.pto", str(program)]
+    assert "pto.tload" in (artifact / "ptoas/rows.pto").read_text().splitlines()[related[0][1] - 1]
+    assert "pl.load(x" in _ROWS.splitlines()[related[1][1] - 1]
+
+    state = state_of(artifact)
+    section = predicted_data(out, state, None)
+    assert section is not None and section["title"] == "Predicted time on 910B2"
+    assert section["timeline"]["cores"] == ["AIV_24", "  V", "  MTE2", "  MTE3"]
+    # 128 steps on each of three pipes, and the task.
+    assert section["timeline"]["rows"]["count"] == 3 * 128 + 1
+    (kernel,) = section["roofline"]
+    assert (kernel["name"], kernel["bound"]) == ("rows", "HBM") and 0 < kernel["share"] < kernel["balance"] < 1
+    assert predicted_data(out, "another state", None) is None
+
+    # The editor shows the cost of the module's line, as long as the artifact is the one that was predicted.
+    live = LiveModule()
+    live.update((artifact / "ptoas/rows.pto").read_text())
+    (function,) = live.functions
+    load, shown = related[0][1] - 1, tmp_path / "build" / "a2a3sim" / "_jit_rows"
+    shown.mkdir(parents=True)
+    shutil.copyfile(out / "speed.json", shown / "speed.json")
+    text = cost_text(artifact / "ptoas/rows.pto", function, load)
+    assert re.fullmatch(
+        r"predicted on 910B2: \*\*[0-9.]+ us\*\* on MTE2 in 128 executions; the run takes [0-9.]+ us", text
+    )
+    assert cost_text(artifact / "ptoas/rows.pto", function, 0) == ""
+    kernel_file = artifact / "kernels/aiv/rows.cpp"
+    kernel_file.write_text(kernel_file.read_text() + "\n")
+    assert cost_text(artifact / "ptoas/rows.pto", function, load) == ""
 
 
 _PING_PONG = """import pypto_build.compiler.language as pl
@@ -237,14 +303,21 @@ def test_each_dispatch_of_each_rank_is_predicted(tmp_path: Path) -> None:
         "[speed] rank 0 d0 'publish'", "[speed] rank 0 d1 'reduce'",
         "[speed] rank 1 d0 'publish'", "[speed] rank 1 d1 'reduce'",
     ]  # fmt: skip
-    assert re.fullmatch(r"\[speed\] rank 1 takes longest: .+, without waits for others", printed[-1])
+    (longest,) = [line for line in printed if "takes longest" in line]
+    assert re.fullmatch(r"\[speed\] rank 1 takes longest: .+, without waits for others", longest)
+    # Equal findings of the ranks are one, with the largest gain.
+    assert [line for line in printed if line.endswith("[speed/few-blocks]")] == [
+        f"note: 1 block of {kernel} on 48 cores: the others are idle [speed/few-blocks]"
+        for kernel in ("sum_ranks", "scale_rows")
+    ]
     times_us = {
         title: written["prediction"]["time_us"] for title, written in document_of(tmp_path / "all.json").items()
     }
     assert sorted(times_us, key=lambda title: times_us[title])[-1] == "rank 1 d1 'reduce'"
     options.max_time = 1.0
     assert answer_ranks(options, directory, lambda *lines: printed.extend(lines)) == 1
-    assert printed[-1].startswith("error: ") and "more than 1 us [speed/max-time]" in printed[-1]
+    (error,) = [line for line in printed if line.startswith("error: ")]
+    assert error.endswith("more than 1 us [speed/max-time]")
     for option, value in (("what_if", "double"), ("export", "trace")):
         with pytest.raises(ArtifactError, match="is for one chip program"):
             answer_ranks(parser().parse_args([*words, f"--{option.replace('_', '-')}={value}"]), directory, print)

@@ -214,6 +214,17 @@ def test_short_tasks_in_a_chain_are_one_task() -> None:
     assert_gain(gain, slow, run([*SHORT] * 6))
 
 
+def test_one_block_on_many_cores_is_split() -> None:
+    """The edit's gain is that of the same steps, dealt out to blocks by hand."""
+    step = [load(8, 1024), *both(MTE2, V), vector("TADDS", tile(0, 8, 1024, READ), tile(0x8000, 8, 1024, WRITE))]
+    slow = run(step * 42)
+    gain = advice(slow)["speed/few-blocks"]
+    blocks = int(gain.finding.hint.removeprefix("split the work into ").removesuffix(" blocks"))
+    assert (gain.finding.message, blocks) == ("1 block of 0 on 48 cores: the others are idle", 7)
+    assert_gain(gain, slow, run(step * 6, blocks=7))
+    assert "speed/few-blocks" not in advice(run(step * 2, blocks=48))
+
+
 def test_a_last_wave_on_few_cores() -> None:
     big = [load(32, 1024)] * 20
     gain = advice(run(big, blocks=60))["speed/last-wave"]
@@ -268,10 +279,17 @@ def test_the_edit_of_a_finding_saves_what_it_said(tmp_path: Path, capsys: pytest
     assert saved == pytest.approx(gain["gain_us"], rel=0.01)
 
 
-def test_the_predicted_timeline_is_exported(tmp_path: Path) -> None:
+def test_the_predicted_timeline_is_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     artifact, out, path = copy_example("_jit_vector_dag", tmp_path), tmp_path / "out", tmp_path / "speed.json"
     for form in ("trace", "swimlane"):
         assert speed(artifact, out, "--export", form, "--json", str(path)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {f"[speed] predicted timeline: out/{name}" for name in ("speed-trace.json", "predicted_swimlane.json")} < {
+        *lines
+    }
     predicted = json.loads(path.read_text())["prediction"]
     trace = json.loads((out / "speed-trace.json").read_text())
     assert trace["otherData"] == {"note": "predicted by scons speed, not measured", "chip": "910B2"}

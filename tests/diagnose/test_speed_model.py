@@ -408,7 +408,7 @@ def test_a_calibration_finds_the_memory_that_was_measured(tmp_path: Path) -> Non
     recording = run([load(64, 1024, 2048)] * 40, 48, 2, True)
     recording = replace(recording, ids={100: 0, 200: 1})
     slow = A2.with_values(hbm=A2["hbm"] * 0.5, hbm__read=A2["hbm.read"] * 0.5)
-    placed, _, _ = Model(recording, slow).run()
+    placed, _, _ = Model(recording, slow).run
     rows = tuple(TimelineRow(one.cores[0], 100 * (1 + one.block.task), one.start, one.end) for one in placed)
     result = calibrate(recording, A2, Timeline(tmp_path / "x.json", 1, None, (), rows, {}), {0: "reader"})
     assert {rate.name for rate in result.changed} == {"hbm", "hbm.read"}

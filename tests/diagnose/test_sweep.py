@@ -171,7 +171,7 @@ def test_a_tolerance_has_its_reason() -> None:
     mostly_zero = [0.0] * 5 + ones[:3]
     rtol, _, reason = proposal([error([*mostly_zero[:-1], 1 + 3e-5], mostly_zero), error([0.0] * 8, [0.0] * 8)])
     assert rtol == 5e-5 and "3e-05, 252 units in the last place of float32 at the median size 1;" in reason
-    assert "the largest error in 1 cases is 1e-31; twice" in proposal([error([1e-31] * 8, [0.0] * 8)])[2]
+    assert "the largest error in 1 case is 1e-31; twice" in proposal([error([1e-31] * 8, [0.0] * 8)])[2]
     lost = error([float("nan"), *ones[1:]], ones)
     assert lost.not_finite and lost.mismatched == 1
     assert proposal([lost])[0] is None

@@ -58,6 +58,12 @@ def test_only_the_functions_of_the_program_are_edited() -> None:
     assert python_trials("", set()) == []
 
 
+def test_operands_of_a_product_of_matrices_are_rounded_first() -> None:
+    text = "import torch\n\ndef run(s, v):\n    w = torch.softmax(s + 1.0, dim=1)\n    return w @ v\n"
+    tried = [trial.what for trial in python_trials(text, {"run"}, "bfloat16")]
+    assert tried[:2] == ["'w' rounded to bfloat16", "'v' rounded to bfloat16"]
+
+
 def test_an_offset_may_be_counted_by_the_loop_around_it() -> None:
     loop = "def run(x, y):\n    for g in pl.range(4):\n        scale(pl.slice(x, [8, 8], [0, 0]), y, g)\n"
     text = f"{_PROGRAM}ROWS, COLS = 16, 32\n\n{loop}"

@@ -59,14 +59,14 @@ def test_intervals_are_sets_of_bytes(one: list[tuple[int, int]], two: list[tuple
 def needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[list[list[int]] | None]]:
     """Gives the calls that every second run made; None where it made all. The runs have a process of their own."""
     path = tmp_path / "needed"
-    look = Runs._look
+    look = Runs._search
 
     def noting(self: Runs, calls: list[Call], only: list[Call] | None, runs: Any) -> None:
         with path.open("a", encoding="ascii") as file:
             file.write(json.dumps(only) + "\n")
         look(self, calls, only, runs)
 
-    monkeypatch.setattr(Runs, "_look", noting)
+    monkeypatch.setattr(Runs, "_search", noting)
     return lambda: [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
 
 

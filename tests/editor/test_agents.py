@@ -6,20 +6,21 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-anyio = pytest.importorskip("anyio")
-pytest.importorskip("mcp")
+from pypto_build.editor.agents import command_of, main, tools
+from pypto_build.rules.targets import TARGETS
+from pypto_build.toolchain.python import own_tool
 
-from mcp.client.client import Client  # noqa: E402
-from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
+if TYPE_CHECKING:
+    from mcp.client.client import Client
 
-from pypto_build.editor.agents import command_of, main, tools  # noqa: E402
-from pypto_build.rules.targets import TARGETS  # noqa: E402
-from pypto_build.toolchain.python import own_tool  # noqa: E402
+# Loaded by the tests that use it: it takes seconds, which every process of pytest would spend to collect.
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="needs mcp")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "artifacts"
 
@@ -35,6 +36,10 @@ def workspace(tmp_path: Path, runtime: Path) -> Path:
 
 def talk(workspace: Path, conversation: Callable[[Client], Awaitable[None]]) -> None:
     """Start the server in ``workspace`` and have a client talk to it."""
+    import anyio
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     command, *words = own_tool("pypto_build.resident.client")
     server = StdioServerParameters(command=command, args=[*words, "mcp"], cwd=workspace, env=dict(os.environ))
 
@@ -83,6 +88,8 @@ def test_what_is_cancelled_ends(workspace: Path) -> None:
     edit(workspace, "TMUL(", "for (volatile int i = 0; i == 0;) {} TMUL(")
 
     async def conversation(client: Client) -> None:
+        import anyio
+
         began = anyio.Event()
         lines: list[str | None] = []
 

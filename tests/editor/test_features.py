@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pypto_build.editor.questions import hover, operation_text, pair, proposals
+from pypto_build.editor.questions import hover, operation_text, proposals
 from pypto_build.editor.server import TOKEN_TYPES, colours_of, encoded, formatted
 from pypto_build.editor.symbols import definition_of, kernel_files, spans_of, token_at
 from pypto_build.pto.live.module import LiveModule
+from pypto_build.pto.live.pairs import pair
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.meaning import what_it_does
 from tests.pto.live.test_module import NESTED

@@ -128,7 +128,7 @@ def _bisected(tmp_path: Path, farm: SessionReplays | None, replay: Any) -> tuple
         one = candidate(chosen)
         return runner.run(one.name, one.artifact, one.options).outcome
 
-    culprit = smallest_bad(list("abcdefgh"), probe, lambda sets: runner.ahead([candidate(one) for one in sets]))
+    culprit = smallest_bad(list("abcdefgh"), probe, lambda sets: runner.prefetch([candidate(one) for one in sets]))
     return culprit, [(step.candidate, step.outcome, step.signatures) for step in runner.record.steps]
 
 

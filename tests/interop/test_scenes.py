@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.interop.scene.data import like_argument
+from pypto_build.interop.scene.data import reshaped_golden
 from tests import forked
 
 SCENES = Path(__file__).with_name("scenes")
@@ -367,14 +367,14 @@ def test_a_file_in_which_something_is_wrong_is_one_of_several(workspace: Workspa
 
 def test_a_golden_that_is_not_like_its_argument() -> None:
     argument = torch.zeros(2, 3)
-    assert like_argument(argument, "y", torch.ones(3)).tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert reshaped_golden(argument, "y", torch.ones(3)).tolist() == [[1, 1, 1], [1, 1, 1]]
     for golden, kind in (
         (torch.ones(4, 3), "float32[4, 3]"),
         (torch.ones(2, 3, dtype=torch.float64), "float64[2, 3]"),
         (1.5, "a float"),
     ):
         with pytest.raises(ArtifactError) as caught:
-            like_argument(argument, "y", golden)
+            reshaped_golden(argument, "y", golden)
         assert f"compute_golden: 'y' is {kind} after it, and the argument is float32[2, 3]" in str(caught.value)
 
 

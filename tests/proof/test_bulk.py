@@ -12,7 +12,7 @@ import pytest
 
 from pypto_build.proof import Action, OutputDir, Store
 from pypto_build.proof.digests import TICK_S
-from pypto_build.proof.known import Known
+from pypto_build.proof.known import RecordedResults
 from tests.proof.test_output_dir import Rig
 
 _COUNT = 7  # more than so few results that a set of theirs is not looked at for all
@@ -44,7 +44,7 @@ class Many(Rig):
         output_dir.save()
         time.sleep(2 * TICK_S)  # what is younger is read each time
         output_dir = self.output_dir()
-        assert all(output_dir.all_proven(self.actions, again=True))
+        assert all(output_dir.all_proven(self.actions, repeated=True))
         return output_dir
 
 
@@ -90,14 +90,14 @@ def test_what_changed_is_not_proven(many: Many, change: str, monkeypatch: pytest
     act, stale = _CHANGES[change]
     act(many)
     time.sleep(0.4)  # a set that was looked at just before is not looked at again
-    looked, proven = [], Known.proven
+    looked, proven = [], RecordedResults.proven
 
-    def counted(records: Known, action: Action) -> object:
+    def counted(records: RecordedResults, action: Action) -> object:
         looked.append(action.name)
         return proven(records, action)
 
     output_dir.renew(many.store)
-    monkeypatch.setattr(Known, "proven", counted)
+    monkeypatch.setattr(RecordedResults, "proven", counted)
     proofs = output_dir.all_proven(many.actions)
     monkeypatch.undo()
     assert [number for number, one in enumerate(proofs) if not one] == stale
@@ -112,24 +112,24 @@ def test_what_was_built_since_is_looked_at_together_too(many: Many, monkeypatch:
     many.build()  # in another process
     time.sleep(2 * TICK_S)
     output_dir.renew(many.store)
-    assert output_dir.all_proven(many.actions, again=True) == [True] * _COUNT
+    assert output_dir.all_proven(many.actions, repeated=True) == [True] * _COUNT
     output_dir.rest()
-    monkeypatch.setattr(Known, "proven", None)
+    monkeypatch.setattr(RecordedResults, "proven", None)
     assert output_dir.all_proven(many.actions) == [True] * _COUNT
 
 
 def test_other_actions_are_looked_at_one_by_one(many: Many) -> None:
     output_dir = many.build()
     assert output_dir.all_proven(many.actions[:3]) == [True] * 3
-    again = [many._action(number) for number in range(_COUNT)]
-    assert output_dir.all_proven(again) == [True] * _COUNT
+    repeated = [many._action(number) for number in range(_COUNT)]
+    assert output_dir.all_proven(repeated) == [True] * _COUNT
     many.write("source1", "new ")
-    assert output_dir.all_proven(again) == [number != 1 for number in range(_COUNT)]  # the second time: together
+    assert output_dir.all_proven(repeated) == [number != 1 for number in range(_COUNT)]  # the second time: together
     assert output_dir.all_proven(many.actions) == [number != 1 for number in range(_COUNT)]
 
 
 def test_what_was_never_built_is_not_proven(many: Many) -> None:
     output_dir = many.output_dir()
-    assert output_dir.all_proven(many.actions, again=True) == [False] * _COUNT
+    assert output_dir.all_proven(many.actions, repeated=True) == [False] * _COUNT
     assert output_dir.all_proven(many.actions) == [False] * _COUNT
     assert output_dir.all_proven([]) == []

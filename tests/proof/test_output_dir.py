@@ -343,9 +343,9 @@ def test_a_failure_withdraws_what_was_good(rig: Rig) -> None:
     flaky = replace(rig.action("cat source header; test -e $FLAG"), environment={"FLAG": "/", "PATH": "/bin"})
     fails = replace(flaky, environment={"FLAG": "/missing", "PATH": "/bin"})
     assert rig.run(flaky) == "built"
-    assert rig.run(fails, again=True) == "failed"
+    assert rig.run(fails, repeated=True) == "failed"
     assert rig.run(flaky) == "built"
-    assert rig.run(fails, again=True) == "failed"
+    assert rig.run(fails, repeated=True) == "failed"
     shutil.rmtree(rig.out)
     assert rig.run(fails) == "failed"
     assert rig.run(flaky) == "built"
@@ -370,7 +370,7 @@ def test_a_failure_elsewhere_withdraws_what_was_good_here(rig: Rig, tmp_path: Pa
     for lost in (False, True):
         if lost:
             shutil.rmtree(rig.store.directory)
-        assert other.run(of(other, False), again=True) == "failed"
+        assert other.run(of(other, False), repeated=True) == "failed"
         assert [rig.output_dir().proven(of(rig, True)), *rig.output_dir().all_proven([of(rig, True)])] == [None, False]
         assert [rig.run(of(rig, True)), rig.run(of(rig, True))] == ["built", "kept"]
 
@@ -602,7 +602,7 @@ def test_what_was_taken_back_does_not_return_with_damage(rig: Rig) -> None:
     assert added.exists()  # the second result was added to the record of the first
     failing = rig.spawn
     rig.spawn = lambda command, environment: (failing(command, environment) and 1, "")  # type: ignore[method-assign]
-    assert rig.run(again=True) == "failed"
+    assert rig.run(repeated=True) == "failed"
     rig.spawn = failing  # type: ignore[method-assign]
     assert not added.exists()
     shutil.rmtree(rig.root.parent / "store")

@@ -46,7 +46,7 @@ class Rig:
         path.write_text(text)
         time.sleep(2 * TICK_S)
 
-    def start_ahead(self) -> None:
+    def prestart(self) -> None:
         """Start it before its turn, and wait until it has loaded its module, or has ended."""
         tools: list[WaitingTool] = []
 
@@ -54,7 +54,7 @@ class Rig:
             tools.append(WaitingTool(command, environment))
             return tools[0]
 
-        self.output_dir.start_ahead(self.action, start)
+        self.output_dir.prestart(self.action, start)
         process, deadline = tools[0]._process, time.monotonic() + 60
         before = os.getpriority(os.PRIO_PROCESS, 0)
         while time.monotonic() < deadline and _stat(process.pid)[0] != "Z":
@@ -98,13 +98,13 @@ def rig(tmp_path: Path) -> Rig:
 
 
 def test_what_is_started_before_its_turn_is_used_and_recorded(rig: Rig) -> None:
-    rig.output_dir.start_ahead(rig.action, WaitingTool)
+    rig.output_dir.prestart(rig.action, WaitingTool)
     assert (rig.perform(), rig.built, rig.spawned, rig.left) == ("built", "first text", [], [])
     assert rig.perform() == "kept"
 
 
 def test_it_reads_its_input_when_its_turn_comes(rig: Rig) -> None:
-    rig.start_ahead()
+    rig.prestart()
     rig.write("data/source", "other")
     assert (rig.perform(), rig.built) == ("built", "first other")
 
@@ -112,13 +112,13 @@ def test_it_reads_its_input_when_its_turn_comes(rig: Rig) -> None:
 def test_what_it_looked_for_before_it_was_there_has_not_changed(rig: Rig) -> None:
     rig.write("extra.py", "import os, sys\nWORD = f'found {os.path.exists(sys.argv[1])} '\n")
     (rig.root / "data" / "source").unlink()
-    rig.start_ahead()
+    rig.prestart()
     rig.write("data/source", "text")
     assert (rig.perform(), rig.built, rig.spawned) == ("built", "found False text", [])
 
 
 def test_a_module_that_changes_after_it_was_loaded_is_seen(rig: Rig) -> None:
-    rig.start_ahead()
+    rig.prestart()
     rig.write("extra.py", "WORD = 'second '\n")
     assert (rig.perform(), rig.built) == ("built", "second text")
     assert len(rig.spawned) == 1  # what the waiting one made was not taken
@@ -126,7 +126,7 @@ def test_a_module_that_changes_after_it_was_loaded_is_seen(rig: Rig) -> None:
 
 def test_one_that_is_gone_is_replaced(rig: Rig) -> None:
     rig.write("extra.py", "import os\nWORD = 'x '\nif 'PYPTO_BUILD_TURN' in os.environ: os._exit(1)\n")
-    rig.start_ahead()
+    rig.prestart()
     assert (rig.perform(), rig.built, len(rig.spawned)) == ("built", "x text", 1)
 
 
@@ -137,13 +137,13 @@ def test_one_that_nobody_needs_ends(rig: Rig) -> None:
         processes.append(WaitingTool(command, environment))
         return processes[0]
 
-    rig.output_dir.start_ahead(rig.action, start)
+    rig.output_dir.prestart(rig.action, start)
     rig.output_dir.close()
     assert (processes[0].status, (rig.out / "built").exists(), rig.left) == (9, False, [])
 
 
 def test_another_action_of_the_same_name_starts_its_own(rig: Rig) -> None:
     other = Action(rig.action.name, ("/bin/false",), (), outputs=("built",), environment=rig.action.environment)
-    rig.output_dir.start_ahead(other, WaitingTool)
+    rig.output_dir.prestart(other, WaitingTool)
     assert (rig.perform(), rig.built, len(rig.spawned)) == ("built", "first text", 1)
     rig.output_dir.close()

@@ -149,7 +149,7 @@ def test_what_one_publishes_another_finds(url: str, tmp_path: Path) -> None:
     assert list(other.find(OTHER_KEY)) == []
     assert other.report() == f"{url} had 1 of 2 results that are not here"
     # what was taken once is here
-    assert Store(tmp_path / "other").known(KEY) == [b"result"]
+    assert Store(tmp_path / "other").local_results(KEY) == [b"result"]
     assert Store(tmp_path / "other").read(digest(b"x")) == b"x"
 
 
@@ -175,7 +175,7 @@ def test_what_is_damaged_there_is_a_miss(server: Server, tmp_path: Path, damage:
     other = shared(tmp_path / "other", server.url)
     assert list(other.find(KEY)) == [] and other.read(digest(b"x")) is None
     assert other.report() == f"{server.url} had 0 of 1 results that are not here; 2 damaged there and not used"
-    assert Store(tmp_path / "other").known(KEY) == []
+    assert Store(tmp_path / "other").local_results(KEY) == []
 
 
 def test_a_server_that_is_away_is_asked_once_a_minute(tmp_path: Path) -> None:

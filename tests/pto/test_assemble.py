@@ -10,6 +10,7 @@ from pypto_build.pto import PtoError, parse
 from pypto_build.pto.assemble import assemble, main
 from pypto_build.pto.torch import generate
 from tests.pto.samples import module, tile
+from tests.rows import every
 
 T = tile(rows=16, cols=64)
 TILE = (
@@ -163,7 +164,7 @@ INSTRUCTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("operation", "expected"), INSTRUCTIONS, ids=lambda v: v.split(" ")[0])
+@every(("operation", "expected"), INSTRUCTIONS)
 def test_instruction(operation: str, expected: str) -> None:
     types = {"T": T, "H": H, "S": COLUMN, "I": I32, "W": tile(rows=4)}
     tiles = "".join(

@@ -9,6 +9,7 @@ import pytest
 from pypto_build.pto import parse
 from pypto_build.pto.checks import check_module
 from tests.pto.samples import module, tile
+from tests.rows import every
 
 
 def problems(text: str) -> list[str]:
@@ -71,7 +72,7 @@ SAMPLE_ERRORS: list[tuple[str, dict[str, str], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "tiles", "message"), SAMPLE_ERRORS)
+@every(("text", "tiles", "message"), SAMPLE_ERRORS)
 def test_layouts_and_element_types_of_operands(text: str, tiles: dict[str, str], message: str) -> None:
     assert message in element_problems(text, "%s: f16, %i: index, %n: i32", **tiles)
 

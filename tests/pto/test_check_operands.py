@@ -7,6 +7,7 @@ import pytest
 from pypto_build.pto import parse
 from pypto_build.pto.checks import check_module
 from tests.pto.samples import module, tile
+from tests.rows import every
 
 
 def static(rows: int = 16, cols: int = 64, dtype: str = "f32", loc: str = "vec", valid: str = "", **more: str) -> str:
@@ -66,7 +67,7 @@ SCRATCH: list[tuple[str, dict[str, str], list[str], list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("operation", "tiles", "a2a3", "a5"), SCRATCH)
+@every(("operation", "tiles", "a2a3", "a5"), SCRATCH)
 def test_scratch(operation: str, tiles: dict[str, str], a2a3: list[str], a5: list[str]) -> None:
     assert problems(operation, "a2a3", "%s: f32", **tiles) == a2a3
     assert problems(operation, "a5", "%s: f32", **tiles) == a5
@@ -108,8 +109,8 @@ EVERYWHERE: list[tuple[str, dict[str, str], list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("arch", ["a2a3", "a5"])
-@pytest.mark.parametrize(("operation", "tiles", "messages"), EVERYWHERE)
+@every("arch", ["a2a3", "a5"])
+@every(("operation", "tiles", "messages"), EVERYWHERE)
 def test_on_every_platform(operation: str, tiles: dict[str, str], messages: list[str], arch: str) -> None:
     constants = "".join(
         f"  %{name} = arith.constant {value} : index\n" for name, value in (("c", 0), ("four", 4), ("full", 64))

@@ -9,6 +9,7 @@ import pytest
 from pypto_build.pto import parse
 from pypto_build.pto.checks import check_module
 from tests.pto.samples import function, module, tile
+from tests.rows import every
 
 T, H, I8 = tile(), tile(dtype="f16"), tile(dtype="i8", cols=64)
 COLUMN = tile(rows=16, cols=1, blayout="col_major")
@@ -356,13 +357,13 @@ def errors(body: str, kind: str = "vector", platform: str = "") -> list[str]:
     return [str(error).split(": ", 1)[1] for error in check_module(parse(text, "k.pto"), platform)]
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_bad(name: str) -> None:
     case = CASES[name]
     assert case.message in errors(case.bad, case.kind)
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_good_twin(name: str) -> None:
     assert errors(CASES[name].good, CASES[name].kind) == []
 
@@ -449,7 +450,7 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("name", MODULES)
+@every("name", MODULES)
 def test_modules(name: str) -> None:
     bad, good, message = MODULES[name]
     assert message in [str(error).split(": ", 1)[1] for error in check_module(parse(bad, "k.pto"))]

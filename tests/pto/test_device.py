@@ -13,9 +13,10 @@ from pypto_build.pto.ops.constraints import KINDS, SOURCES, Constraint, Facts, p
 from pypto_build.pto.ops.device import constrained, constraints
 from tests.pto.device_cases import is_of_kernels, planted, violations
 from tests.pto.device_formats import PLANTS, Plant
+from tests.rows import every
 
 
-@pytest.mark.parametrize("name", constrained())
+@every("name", constrained())
 def test_row_is_of_its_operation(name: str) -> None:
     roles = {role.name for role in TABLE[name].roles()}
     for row in constraints(name):
@@ -27,7 +28,7 @@ def test_row_is_of_its_operation(name: str) -> None:
     assert len(texts) == len(set(texts))
 
 
-@pytest.mark.parametrize("name", constrained())
+@every("name", constrained())
 def test_violation_is_found_at_its_line(name: str) -> None:
     missed = [
         (arch, row.text)
@@ -38,7 +39,7 @@ def test_violation_is_found_at_its_line(name: str) -> None:
     assert missed == []
 
 
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.names} {plant.rule}")
+@every("plant", PLANTS)
 def test_violation_of_an_operation_with_its_own_format(plant: Plant) -> None:
     assert plant.is_found()
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from pypto_build.pto import parse_file, print_module
 from pypto_build.pto.assemble import assemble
 from pypto_build.pto.checks import check_module
 from pypto_build.pto.splice import body_of, preprocess, splice_unit
+from tests.rows import every
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "artifacts"
 UNITS = sorted(EXAMPLES.glob("*/ptoas/*.pto"))
-IDS = [f"{path.parent.parent.name}-{path.stem}" for path in UNITS]
 
 
 def wrappers(unit: Path, functions: tuple[str, ...]) -> dict[str, tuple[str, str]]:
@@ -26,14 +24,14 @@ def wrappers(unit: Path, functions: tuple[str, ...]) -> dict[str, tuple[str, str
     return actual
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=IDS)
+@every("unit", UNITS)
 def test_module_is_read_and_right(unit: Path) -> None:
     module = parse_file(unit)
     assert print_module(module) == unit.read_text()
     assert check_module(module) == []
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=IDS)
+@every("unit", UNITS)
 def test_assembled_body_fits_the_wrappers(unit: Path) -> None:
     """Also of vintages whose wrappers say `Tensor`."""
     body = assemble(parse_file(unit), "a2a3sim")
@@ -43,7 +41,7 @@ def test_assembled_body_fits_the_wrappers(unit: Path) -> None:
         assert body_of(spliced.text) == body.text.strip("\n")
 
 
-@pytest.mark.parametrize("unit", [unit for unit in UNITS if unit.with_suffix(".cpp").is_file()], ids=lambda p: p.stem)
+@every("unit", [unit for unit in UNITS if unit.with_suffix(".cpp").is_file()])
 def test_raw_output_becomes_the_body_that_the_wrapper_has(unit: Path) -> None:
     for path, text in wrappers(unit, assemble(parse_file(unit), "a2a3sim").functions).values():
         assert body_of(text, path) == preprocess(unit.with_suffix(".cpp").read_text(), text).strip("\n")

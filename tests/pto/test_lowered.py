@@ -18,6 +18,7 @@ from pypto_build.pto.cpp.lowering import find_lowering, refuse
 from pypto_build.pto.model import Operation
 from tests.pto.harness import COMPILER, Library
 from tests.pto.samples import module, tile
+from tests.rows import every
 
 LINE = "!pto.partition_tensor_view<128xf32>"
 SIGNAL = "!pto.partition_tensor_view<4xi32>"
@@ -220,7 +221,7 @@ c2v_consumer_buf = %b : i32, v2c_consumer_buf = %b : i32)
     assert "TFREE<decltype(pipe0), decltype(slot), TileSplitAxis::TILE_NO_SPLIT>(pipe0, slot);" in text
 
 
-@pytest.mark.parametrize("name", TABLE)
+@every("name", TABLE)
 def test_every_operation_is_lowered_or_says_why_not(name: str) -> None:
     op = Operation(name)
     lowering = find_lowering(op)

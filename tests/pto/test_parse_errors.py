@@ -9,6 +9,7 @@ import pytest
 from pypto_build.pto import PtoError, parse, parse_file
 from pypto_build.pto.parse_operations import MAX_DEPTH
 from tests.pto.samples import module, tile
+from tests.rows import every
 
 T = tile()
 
@@ -125,7 +126,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@every("case", CASES)
 def test_message(case: str) -> None:
     body, message = CASES[case]
     with pytest.raises(PtoError) as raised:
@@ -141,7 +142,7 @@ def test_error_has_its_parts() -> None:
     assert (error.operation, error.message) == ("pto.tload", "expected '(', found '['")
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "message"),
     [
         ("", "f:1:1: expected 'module' or 'func.func', found the end of the file"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pypto_build.pto import Function, Module, Operation, parse, print_module, print_operation
 from pypto_build.pto.model import GENERIC, Region
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.format import compile_format
 from tests.pto.samples import operation_for, tile
+from tests.rows import every
 
 WITH_READERS = {"scf.for", "scf.if", "scf.while"}
 FORMS = [
@@ -20,7 +19,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "form", "full"), FORMS, ids=lambda v: str(v))
+@every(("name", "form", "full"), FORMS)
 def test_every_form_of_every_operation(name: str, form: int, full: bool) -> None:
     op = operation_for(TABLE[name], form, full=full)
     op.operands = {role: values for role, values in op.operands.items() if values or TABLE[name].variants[form].format}
@@ -35,7 +34,7 @@ def test_every_form_of_every_operation(name: str, form: int, full: bool) -> None
     assert parse(print_module(again)) == again
 
 
-@pytest.mark.parametrize("name", [n for n, d in TABLE.items() if not d.variants[0].format])
+@every("name", [n for n, d in TABLE.items() if not d.variants[0].format])
 def test_quoted_form(name: str) -> None:
     op = operation_for(TABLE[name], 0, full=True)
     op.variant = GENERIC

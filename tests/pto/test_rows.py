@@ -20,6 +20,7 @@ from tests.pto.harness import COMPILER, Library
 from tests.pto.rows import ON_ELEMENTS, cases
 from tests.pto.torch_case import Use, use
 from tests.pto.torch_run import DTYPES, FLOATS, INTEGERS, Kernels, module_of
+from tests.rows import every
 
 CASES = {case.name: case for case in cases()}
 TYPES = (*FLOATS, *INTEGERS)
@@ -31,8 +32,8 @@ def problems(name: str, dtype: str, arch: str) -> list[str]:
     return [error.message for error in check_module(parse(module_of({"k": made.kernel}), "k.pto"), arch)]
 
 
-@pytest.mark.parametrize("arch", ["a2a3", "a5"])
-@pytest.mark.parametrize("name", CASES)
+@every("arch", ["a2a3", "a5"])
+@every("name", CASES)
 def test_checks_admit_the_element_types_of_the_row(name: str, arch: str) -> None:
     allowed = ON_ELEMENTS[CASES[name].op].elements[arch]
     for dtype in TYPES:
@@ -40,7 +41,7 @@ def test_checks_admit_the_element_types_of_the_row(name: str, arch: str) -> None
         assert len(refused) == (dtype.removeprefix("u") not in allowed), (dtype, refused)
 
 
-@pytest.mark.parametrize("name", ON_ELEMENTS)
+@every("name", ON_ELEMENTS)
 def test_some_form_has_nothing_wrong(name: str) -> None:
     """Every element type of the row has a use without a message of the checks."""
     mine = [case.name for case in CASES.values() if case.op == name]
@@ -87,7 +88,7 @@ _WITHOUT = [
 ]
 
 
-@pytest.mark.parametrize(("name", "dtype"), _WITHOUT)
+@every(("name", "dtype"), _WITHOUT)
 def test_what_has_no_meaning_is_not_translated(name: str, dtype: str) -> None:
     """Roots of integers and bits of floats: the hardware does not have them, and no PyTorch is written."""
     case = next(case for case in CASES.values() if case.op == name)

@@ -9,12 +9,13 @@ from pypto_build.pto.checks import elements, memory, operands, ranks, shapes
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.ops.spec import parse_attrs, parse_elements, parse_roles, parse_rules
 from pypto_build.pto.types import SPACES
+from tests.rows import every
 
 RULES = [*shapes.RULES, *elements.RULES, *operands.RULES, *ranks.RULES]
 SCRATCH = [*memory.SCRATCH_RULES, *memory.PRESENCE]
 
 
-@pytest.mark.parametrize("name", TABLE)
+@every("name", TABLE)
 def test_row(name: str) -> None:
     definition = TABLE[name]
     assert definition.name == name

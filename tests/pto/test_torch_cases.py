@@ -8,9 +8,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 from tests.pto.torch_operations import CASES as OPERATIONS
+from tests.rows import every
 
 TESTS = Path(__file__).parents[1]
 PTO, CONVERT, MOVES, GROUPS, TILES = (
@@ -129,7 +128,7 @@ WITHOUT = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@every("case", CASES)
 def test_case_is_tested(case: str) -> None:
     path, _, name = CASES[case].partition("::")
     tree = ast.parse((TESTS / path).read_text(encoding="utf-8"))

@@ -16,6 +16,7 @@ from pypto_build.pto.checks.elements import element_types
 from pypto_build.pto.torch import UnsupportedOperations
 from tests.pto.samples import tile
 from tests.pto.torch_run import DTYPES, Exact, Kernel, Kernels, assert_equal, exact, limits
+from tests.rows import every
 
 SHAPE = (8, 32)
 MODES = ("", "NONE", "RINT", "CAST_RINT", "ROUND", "FLOOR", "CEIL", "TRUNC", "ODD")
@@ -176,7 +177,7 @@ def test_what_no_platform_converts_is_refused(dtype: str) -> None:
             Kernels({"k": k})
 
 
-@pytest.mark.parametrize(("source", "target"), [(s, t) for s in TYPES for t in targets(s)])
+@every(("source", "target"), [(s, t) for s in TYPES for t in targets(s)])
 def test_conversion(source: str, target: str) -> None:
     kernels, results = module(source)
     kernels.run(target)

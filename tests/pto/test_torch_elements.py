@@ -15,6 +15,7 @@ from tests.pto.samples import function, module, tile
 from tests.pto.torch_case import random
 from tests.pto.torch_groups import cube_to_vector, vector_to_cube
 from tests.pto.torch_run import DTYPES, HEAD, Kernel, namespace, view
+from tests.rows import every
 
 R, C = 16, 64
 TYPES = sorted(element_types("pto.tload"))
@@ -32,7 +33,7 @@ def bits(tensor: torch.Tensor) -> list[int]:
     return tensor.contiguous().view(torch.uint8).reshape(-1).tolist()
 
 
-@pytest.mark.parametrize("dtype", PLAIN)
+@every("dtype", PLAIN)
 def test_elements(dtype: str) -> None:
     """An element goes through an array of numbers to another place."""
     kind = tile(dtype=dtype)
@@ -54,8 +55,8 @@ def test_elements(dtype: str) -> None:
     assert bits(out) == bits(x)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("name", ("pto.treshape", "pto.bitcast"))
+@every("dtype", TYPES)
+@every("name", ("pto.treshape", "pto.bitcast"))
 def test_other_shapes_and_types_of_the_same_bytes(name: str, dtype: str) -> None:
     kind, other = tile(dtype=dtype), f"ui{8 * DTYPES[dtype].itemsize}"
     reshaped = name == "pto.treshape"
@@ -67,8 +68,8 @@ def test_other_shapes_and_types_of_the_same_bytes(name: str, dtype: str) -> None
     assert bits(out) == bits(x)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("name", ("pto.subview", "pto.subset"))
+@every("dtype", TYPES)
+@every("name", ("pto.subview", "pto.subset"))
 def test_windows(name: str, dtype: str) -> None:
     kind = tile(dtype=dtype)
     k, x = loaded(dtype, kind)
@@ -82,7 +83,7 @@ def test_windows(name: str, dtype: str) -> None:
     assert bits(out) == bits(x[8:, 16:48])
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@every("dtype", TYPES)
 def test_tiles_that_are_placed(dtype: str) -> None:
     """A tile at the address of another one sees its bytes."""
     kind, size = tile(dtype=dtype), R * C * DTYPES[dtype].itemsize
@@ -98,7 +99,7 @@ def test_tiles_that_are_placed(dtype: str) -> None:
     assert bits(out) == bits(x)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@every("dtype", TYPES)
 def test_slots_of_several_tiles(dtype: str) -> None:
     kind, slots = tile(dtype=dtype), f"!pto.multi_tile_buf<vec, 16x64x{dtype}, count=3>"
     k, x = loaded(dtype, kind)
@@ -114,7 +115,7 @@ def test_slots_of_several_tiles(dtype: str) -> None:
     assert not any(bits(empty))
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@every("dtype", TYPES)
 def test_what_is_valid_can_change(dtype: str) -> None:
     """Only what is valid is stored; the extents can be asked for."""
     kind = tile(dtype=dtype, v_row="?", v_col="?")
@@ -136,8 +137,8 @@ def test_what_is_valid_can_change(dtype: str) -> None:
     assert bits(out) == bits(expected)
 
 
-@pytest.mark.parametrize("name", ("castptr", "inttoptr", "ptrtoint"))
-@pytest.mark.parametrize("dtype", TYPES)
+@every("name", ("castptr", "inttoptr", "ptrtoint"))
+@every("dtype", TYPES)
 def test_pointers_to_other_elements(name: str, dtype: str) -> None:
     """The same place, seen as bytes."""
     size = DTYPES[dtype].itemsize
@@ -154,9 +155,9 @@ def test_pointers_to_other_elements(name: str, dtype: str) -> None:
     assert bits(a) == expected
 
 
-@pytest.mark.parametrize("split", (0, 1, 2))
-@pytest.mark.parametrize("direction", (cube_to_vector, vector_to_cube))
-@pytest.mark.parametrize("dtype", sorted(element_types("pto.tpush_to_aiv")))
+@every("split", (0, 1, 2))
+@every("direction", (cube_to_vector, vector_to_cube))
+@every("dtype", sorted(element_types("pto.tpush_to_aiv")))
 def test_pipes(dtype: str, direction: Any, split: int) -> None:
     """Tiles of every type, whole and in halves, in both directions, to pipes that are initialized for them."""
     text = direction(split).replace("f32", dtype).replace("4096", str(R * C * DTYPES[dtype].itemsize))
@@ -170,7 +171,7 @@ def test_pipes(dtype: str, direction: Any, split: int) -> None:
     assert bits(a) == bits(b)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@every("dtype", TYPES)
 def test_popped_tiles_lie_in_the_reserved_buffer(dtype: str) -> None:
     """One slot after another, from the address on that both functions know by the buffer's name."""
     size, mat, vec = R * C * DTYPES[dtype].itemsize, tile("mat", R, C, dtype), tile(dtype=dtype)

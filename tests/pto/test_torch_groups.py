@@ -28,6 +28,7 @@ from tests.pto.torch_groups import (
     vector_to_cube,
 )  # fmt: skip
 from tests.pto.torch_run import HEAD, namespace, values, view
+from tests.rows import every
 
 
 @pytest.mark.parametrize(("direction", "split"), list(itertools.product((cube_to_vector, vector_to_cube), (0, 1, 2))))
@@ -124,8 +125,8 @@ def test_written_groups_that_take_turns_are_scheduled() -> None:
     assert torch.equal(b, a * 2)
 
 
-@pytest.mark.parametrize(("split", "rows", "cols"), [(3, 15, 64), (3, 9, 33), (4, 16, 63), (4, 7, 5)])
-@pytest.mark.parametrize("direction", [odd_to_vector, odd_to_cube])
+@every(("split", "rows", "cols"), [(3, 15, 64), (3, 9, 33), (4, 16, 63), (4, 7, 5)])
+@every("direction", [odd_to_vector, odd_to_cube])
 def test_odd_extents_are_split_with_the_larger_half_first(direction: Any, split: int, rows: int, cols: int) -> None:
     made = namespace(direction(split, rows, cols))
     a, b = values("f32", rows, cols), torch.zeros(rows, cols)

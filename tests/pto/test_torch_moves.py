@@ -12,6 +12,7 @@ from pypto_build.pto.checks.elements import element_types
 from tests.pto.samples import tile
 from tests.pto.torch_case import random
 from tests.pto.torch_run import DTYPES, Kernel, as_floats, assert_equal, exact, limits, values
+from tests.rows import every
 
 R, C, V = 16, 64, 40
 #: What the cube core multiplies, and what it adds up in.
@@ -19,9 +20,9 @@ PRODUCTS = (("f32", "f32", "f32"), ("f16", "f16", "f32"), ("bf16", "bf16", "f32"
             *((a, b, "f32") for a in ("f8E4M3FN", "f8E5M2") for b in ("f8E4M3FN", "f8E5M2")))  # fmt: skip
 
 
-@pytest.mark.parametrize(("first", "second", "acc"), PRODUCTS)
-@pytest.mark.parametrize("form", ("", ".acc", ".bias"))
-@pytest.mark.parametrize("name", ("tmatmul", "tgemv"))
+@every(("first", "second", "acc"), PRODUCTS)
+@every("form", ("", ".acc", ".bias"))
+@every("name", ("tmatmul", "tgemv"))
 def test_products(name: str, form: str, first: str, second: str, acc: str) -> None:
     m, depth, n = 1 if name == "tgemv" else 32, 64, 32
     bias = values(acc, 1, n, 13, -50, 50)
@@ -56,8 +57,8 @@ def test_products(name: str, form: str, first: str, second: str, acc: str) -> No
         assert (np.abs(as_floats(out) - expected) <= 1e-3 * 2.0**-13 * (np.abs(x) @ np.abs(y) + 50)).all()
 
 
-@pytest.mark.parametrize("target", ("left", "right", "mat", "vec"))
-@pytest.mark.parametrize("dtype", sorted(element_types("pto.textract") & element_types("pto.tinsert")))
+@every("target", ("left", "right", "mat", "vec"))
+@every("dtype", sorted(element_types("pto.textract") & element_types("pto.tinsert")))
 def test_insert_and_extract(dtype: str, target: str) -> None:
     """A part of a tile of fractals to a tile whose fractals lie otherwise, and from there to another place."""
     kind, part = tile("mat", 64, 64, dtype), tile(target, 32, 32, dtype)
@@ -87,8 +88,8 @@ WAYS_OUT = [(name, *pair, 0.0) for name in OUT for pair in PLAIN]
 WAYS_OUT += [(name, *pair, 0.375) for name in OUT if name != "tinsert" for pair in SCALED]
 
 
-@pytest.mark.parametrize("relu", (False, True))
-@pytest.mark.parametrize(("name", "acc", "target", "scale"), WAYS_OUT)
+@every("relu", (False, True))
+@every(("name", "acc", "target", "scale"), WAYS_OUT)
 def test_ways_out_of_the_accumulator(name: str, acc: str, target: str, scale: float, relu: bool) -> None:
     """Scaled, cut below zero, rounded to the nearest, saturated for integers: exact."""
     a = values(acc, 16, 32, 2, -900, 900) * (40 if acc == "f32" else 1)
@@ -113,7 +114,7 @@ def test_ways_out_of_the_accumulator(name: str, acc: str, target: str, scale: fl
     assert_equal(out, expected, target)
 
 
-@pytest.mark.parametrize("dtype", sorted(t for t in element_types("pto.tstore") if "8" not in t[:2] and "64" not in t))
+@every("dtype", sorted(t for t in element_types("pto.tstore") if "8" not in t[:2] and "64" not in t))
 def test_stores_that_add(dtype: str) -> None:
     a, kind = random("any", dtype, (R, C), 1), tile(dtype=dtype)
     if a.dtype.is_floating_point:

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from functools import cache
 
-import pytest
-
 from tests.pto.torch_case import Use, safe
 from tests.pto.torch_operations import CASES, uses_of
 from tests.pto.torch_run import Kernels
+from tests.rows import every
 
 TYPES = sorted({dtype for case in CASES.values() for dtype in case.types()})
 
@@ -21,7 +20,7 @@ def module(dtype: str) -> tuple[Kernels, dict[str, Use]]:
     return Kernels({name: made.kernel for name, made in uses.items()}), uses
 
 
-@pytest.mark.parametrize(("dtype", "name"), [(d, c.name) for d in TYPES for c in CASES.values() if d in c.types()])
+@every(("dtype", "name"), [(d, c.name) for d in TYPES for c in CASES.values() if d in c.types()])
 def test_operation(dtype: str, name: str) -> None:
     kernels, uses = module(dtype)
     kernels.run(safe(name))

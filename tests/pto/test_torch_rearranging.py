@@ -13,13 +13,14 @@ from pypto_build.pto.checks.elements import element_types
 from tests.pto.samples import tile
 from tests.pto.torch_case import random, sized
 from tests.pto.torch_run import DTYPES, FLOATS, Kernel, assert_equal, exact, limits, values
+from tests.rows import every
 
 R, C = 16, 64
 FILLS = ("tfillpad", "tfillpad_inplace", "tfillpad_expand")
 
 
-@pytest.mark.parametrize("pad", ("1", "2", "3"))
-@pytest.mark.parametrize(("name", "dtype"), [(n, d) for n in FILLS for d in sorted(element_types(f"pto.{n}"))])
+@every("pad", ("1", "2", "3"))
+@every(("name", "dtype"), [(n, d) for n in FILLS for d in sorted(element_types(f"pto.{n}"))])
 def test_padding(name: str, dtype: str, pad: str) -> None:
     """Zeros, the largest or the smallest number around what is valid; always zeros of eight-bit floats, whose zero may
     be the least number."""
@@ -42,9 +43,9 @@ def test_padding(name: str, dtype: str, pad: str) -> None:
     assert_equal(out, expected, dtype)
 
 
-@pytest.mark.parametrize("extent", (0, 3))
-@pytest.mark.parametrize("fn", ("sum", "prod", "max", "min"))
-@pytest.mark.parametrize("axis", ("row", "col"))
+@every("extent", (0, 3))
+@every("fn", ("sum", "prod", "max", "min"))
+@every("axis", ("row", "col"))
 def test_nothing_comes_of_what_is_found_to_be_empty(axis: str, fn: str, extent: int) -> None:
     """A reduction along rows or columns of which none is valid leaves the results alone."""
     shape, layout = ((R, 1), "col_major") if axis == "row" else ((1, C), "row_major")
@@ -68,7 +69,7 @@ def test_nothing_comes_of_what_is_found_to_be_empty(axis: str, fn: str, extent: 
     assert_equal(out, expected, "f32")
 
 
-@pytest.mark.parametrize("dtype", sorted(element_types("pto.tgatherb")))
+@every("dtype", sorted(element_types("pto.tgatherb")))
 def test_gather_of_blocks(dtype: str) -> None:
     """Blocks of 32 bytes, by their distance in bytes."""
     a, per = random("any", dtype, (R, C), 3), 32 // sized(dtype)
@@ -85,8 +86,8 @@ def test_gather_of_blocks(dtype: str) -> None:
     assert_equal(out, exact(a).reshape(-1, per)[order.reshape(-1)].reshape(R, C)[:, : C - 3], dtype)
 
 
-@pytest.mark.parametrize("mode", ("gt", "eq", ""))
-@pytest.mark.parametrize("dtype", ("f32", "f16", "i32", "i16"))
+@every("mode", ("gt", "eq", ""))
+@every("dtype", ("f32", "f16", "i32", "i16"))
 def test_positions_of_what_compares(dtype: str, mode: str) -> None:
     """For each row, the positions of the elements that compare (without a mode: are equal), and their number.
 
@@ -193,9 +194,9 @@ def test_merged_blocks(dtype: str) -> None:
     assert bytes_of(out) == expected
 
 
-@pytest.mark.parametrize("exhausted", (False, True))
-@pytest.mark.parametrize("count", (2, 3, 4))
-@pytest.mark.parametrize("dtype", SORTED)
+@every("exhausted", (False, True))
+@every("count", (2, 3, 4))
+@every("dtype", SORTED)
 def test_merged_lists(dtype: str, count: int, exhausted: bool) -> None:
     """Lists of several lengths become one; if asked to, only until one of them is used up."""
     lists = [pairs_of(dtype, length, seed) for seed, length in enumerate((32, 16, 64, 32)[:count], 1)]

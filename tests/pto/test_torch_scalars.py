@@ -15,6 +15,7 @@ import torch
 
 from tests.pto.samples import module
 from tests.pto.torch_run import DTYPES, HEAD, namespace
+from tests.rows import every
 
 INTS = ("i8", "i16", "i32", "i64", "index")
 REALS = ("f16", "bf16", "f32", "f64")
@@ -82,8 +83,8 @@ INTEGER: dict[str, Callable[[int, int, U], int]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", INTS)
-@pytest.mark.parametrize("name", INTEGER)
+@every("dtype", INTS)
+@every("name", INTEGER)
 def test_integer(name: str, dtype: str) -> None:
     """`index`, which is taken to be wide enough, gets small numbers."""
     top = 2 ** (width(dtype) - 1) if dtype != "index" else 2**20
@@ -143,8 +144,8 @@ def same(actual: float, expected: float) -> bool:
     return actual == expected or (math.isnan(actual) and math.isnan(expected))
 
 
-@pytest.mark.parametrize("dtype", REALS)
-@pytest.mark.parametrize("name", [*FLOAT, *ONE_FLOAT])
+@every("dtype", REALS)
+@every("name", [*FLOAT, *ONE_FLOAT])
 def test_float(name: str, dtype: str) -> None:
     values = [number(x, dtype) for x in SPECIAL]
     if name in ONE_FLOAT:
@@ -169,8 +170,8 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", INTS)
-@pytest.mark.parametrize("predicate", ("eq", "ne", *(s + p for s in "su" for p in ("lt", "le", "gt", "ge"))))
+@every("dtype", INTS)
+@every("predicate", ("eq", "ne", *(s + p for s in "su" for p in ("lt", "le", "gt", "ge"))))
 def test_comparison_of_integers(predicate: str, dtype: str) -> None:
     run = kernel(f"%r = arith.cmpi {predicate}, %x, %y : {dtype}", {"x": dtype, "y": dtype}, "i1")
     for a, b in itertools.product((0, 1, -1, 100, -100), repeat=2):
@@ -178,8 +179,8 @@ def test_comparison_of_integers(predicate: str, dtype: str) -> None:
         assert run(a, b) == COMPARE[predicate[-2:]](x, y), (a, b)
 
 
-@pytest.mark.parametrize("dtype", REALS)
-@pytest.mark.parametrize(
+@every("dtype", REALS)
+@every(
     "predicate", ("false", "true", "ord", "uno", *(o + p for o in "ou" for p in ("eq", "ne", "lt", "le", "gt", "ge")))
 )
 def test_comparison_of_floats(predicate: str, dtype: str) -> None:
@@ -193,7 +194,7 @@ def test_comparison_of_floats(predicate: str, dtype: str) -> None:
         assert run(a, b) == expected, (a, b)
 
 
-@pytest.mark.parametrize("dtype", (*INTS, *REALS))
+@every("dtype", (*INTS, *REALS))
 def test_selection(dtype: str) -> None:
     run = kernel(f"%r = arith.select %c, %x, %y : {dtype}", {"c": "i1", "x": dtype, "y": dtype}, dtype)
     assert (run(True, 3, 4), run(False, 3, 4)) == (3, 4)
@@ -216,7 +217,7 @@ INTEGER_CASTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "source", "target"), INTEGER_CASTS)
+@every(("name", "source", "target"), INTEGER_CASTS)
 def test_casts_between_integers(name: str, source: str, target: str) -> None:
     run = kernel(f"%r = arith.{name} %x : {source} to {target}", {"x": source}, target)
     for n in held(source):
@@ -239,8 +240,8 @@ def test_the_lowest_bit_as_a_truth_value() -> None:
     assert [run(n) for n in (0, 1, 2, 3, -1)] == [0, 1, 0, 1, 1]
 
 
-@pytest.mark.parametrize("real", REALS)
-@pytest.mark.parametrize("whole", ("i8", "i16", "i32", "i64"))
+@every("real", REALS)
+@every("whole", ("i8", "i16", "i32", "i64"))
 def test_casts_between_integers_and_floats(whole: str, real: str) -> None:
     for name in ("sitofp", "uitofp"):
         run = kernel(f"%r = arith.{name} %x : {whole} to {real}", {"x": whole}, real)
@@ -278,7 +279,7 @@ def test_bits(source: str, target: str, pairs: tuple[tuple[float, int], ...]) ->
         assert (to(x), back(bits)) == (bits, x)
 
 
-@pytest.mark.parametrize("dtype", ("i8", "i16", "i32", "i64", *REALS))
+@every("dtype", ("i8", "i16", "i32", "i64", *REALS))
 def test_numbers_in_memory(dtype: str) -> None:
     """Loaded from an element of a tensor and stored to another one; a conversion that changes nothing."""
     body = HEAD + (

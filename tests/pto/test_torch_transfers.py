@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 import torch
 
 from pypto_build.pto.checks.elements import element_types
 from tests.pto.samples import tile
 from tests.pto.torch_case import random
 from tests.pto.torch_run import DTYPES, FLOATS, Kernel, as_floats, assert_floats, values, view
+from tests.rows import every
 
 ROWS, WIDTH = 24, 32
 TYPES = sorted(element_types("pto.mgather") & element_types("pto.mscatter"))
@@ -36,11 +36,11 @@ def indices(mode: str, shape: tuple[int, int], limit: int) -> tuple[torch.Tensor
     return made, raw % limit if mode == "wrap" else np.where((raw < 0) | (raw >= limit), -1, raw)
 
 
-@pytest.mark.parametrize(
+@every(
     ("mode", "dtype"),
     [*(("zero", dtype) for dtype in TYPES), *((mode, "f32") for mode in ("undefined", "clamp", "wrap"))],
 )
-@pytest.mark.parametrize("by", ("row", "elem"))
+@every("by", ("row", "elem"))
 def test_gather_from_a_table(by: str, mode: str, dtype: str) -> None:
     table, count = random("any", dtype, (ROWS, WIDTH), 1), 11
     shape, limit = ((1, count), ROWS) if by == "row" else ((count, 20), ROWS * WIDTH)
@@ -68,12 +68,12 @@ COMBINE: dict[str, Callable[[float, float], float]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("combine", COMBINE)
-@pytest.mark.parametrize(
+@every("combine", COMBINE)
+@every(
     ("mode", "dtype"),
     [*(("clamp", dtype) for dtype in TYPES), *((mode, "f32") for mode in ("undefined", "skip", "wrap"))],
 )
-@pytest.mark.parametrize("by", ("row", "elem"))
+@every("by", ("row", "elem"))
 def test_scatter_to_a_table(by: str, mode: str, combine: str, dtype: str) -> None:
     """Numbers small enough that sums are exact; of equal positions the last one stays, or all are combined, which
     nothing does with eight-bit floats."""
@@ -124,8 +124,8 @@ TARGETS = (
 )
 
 
-@pytest.mark.parametrize(("acc", "target", "relu"), [(*pair, False) for pair in TARGETS] + [("f32", "i8", True)])
-@pytest.mark.parametrize("name", ("tmov.fp", "textract_fp", "tinsert_fp", "tstore_fp", "tstore.fp"))
+@every(("acc", "target", "relu"), [(*pair, False) for pair in TARGETS] + [("f32", "i8", True)])
+@every("name", ("tmov.fp", "textract_fp", "tinsert_fp", "tstore_fp", "tstore.fp"))
 def test_scales_for_each_column(name: str, acc: str, target: str, relu: bool) -> None:
     """Integers round to nearest, ties to even, and saturate; 16-bit floats are right to one unit in the last place."""
     m, n = 16, 32
@@ -160,9 +160,9 @@ def test_scales_for_each_column(name: str, acc: str, target: str, relu: bool) ->
 F8 = {"f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2}
 
 
-@pytest.mark.parametrize(("a_type", "b_type"), [(a, b) for a in F8 for b in F8])
-@pytest.mark.parametrize("form", ("", ".acc", ".bias"))
-@pytest.mark.parametrize("name", ("tmatmul.mx", "tgemv.mx"))
+@every(("a_type", "b_type"), [(a, b) for a in F8 for b in F8])
+@every("form", ("", ".acc", ".bias"))
+@every("name", ("tmatmul.mx", "tgemv.mx"))
 def test_products_of_scaled_elements(name: str, form: str, a_type: str, b_type: str) -> None:
     """A power of two for every 32 elements along k; to 1e-6."""
     m, depth, n = 1 if name == "tgemv.mx" else 16, 64, 32

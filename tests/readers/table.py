@@ -894,9 +894,9 @@ def _elf(path: Path) -> None:
 
 
 def _home(path: Path) -> None:
-    from pypto_build.toolchain.pins import wanted_isa
+    from pypto_build.toolchain.pins import pinned_isa
 
-    wanted_isa(path.parent)
+    pinned_isa(path.parent)
 
 
 # -- others -----------------------------------------------------------------------------------------------------------
@@ -922,7 +922,7 @@ def _stamp(path: Path) -> None:
     (path.parents[1] / "golden.py").touch()
     stamp = _Stamp(path.parents[1])
     stamp.is_current()
-    stamp.given()
+    stamp.user_inputs()
 
 
 _STAMP = b'{"schema": 2, "golden": "0", "files": {"data/in/a.pt": "1"}, "made": {"data/in/a.pt": "2"}}'
@@ -986,10 +986,10 @@ _ORCHESTRATIONS = _examples("_jit_*/orchestration/*.cpp")
 
 def _conformance_seeds() -> list[bytes]:
     from pypto_build.diagnose.conformance.asked import groups
-    from pypto_build.diagnose.conformance.results import GivenOutput, Results, digest_of_inputs, write_results
+    from pypto_build.diagnose.conformance.results import RecordedOutput, Results, digest_of_inputs, write_results
 
     questions = [question for group in groups() for question in group.questions]
-    outputs = {each.name: GivenOutput(each.dtype, each.answers[0].values.tobytes().hex()) for each in questions[3:6]}
+    outputs = {each.name: RecordedOutput(each.dtype, each.answers[0].values.tobytes().hex()) for each in questions[3:6]}
     return [write_results(Results(digest_of_inputs(), "a2a3", outputs))]
 
 

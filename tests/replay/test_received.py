@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pypto_build.artifact.errors import ArtifactError
+from pypto_build.facts.tasks import TensorView
 from pypto_build.replay.reference.launch import read_value, written
-from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.verdict import ErrorInfo
 from pypto_build.replay.worker import Worker
 from pypto_build.runtime.report import Frame
@@ -27,7 +27,7 @@ class _Call:
 
 
 def test_values_come_back() -> None:
-    tensor = TensorArgument(64, 32, 0, "float32", (2, 4), (4, 1))
+    tensor = TensorView(64, 32, 0, "float32", (2, 4), (4, 1))
     values = (1, 2.5, "x", [None, True], {"a": {1, 2}}, Path("/x"), Frame("m", 1, "s"), ErrorInfo("k", "m"), tensor)
     assert read_value(written(values)) == values
     assert read_value(written(np.arange(3))).tolist() == [0, 1, 2]

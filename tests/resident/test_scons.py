@@ -17,6 +17,7 @@ from pypto_build.proof.digests import TICK_S
 from pypto_build.rules.handing import is_plain, only_prepares
 from pypto_build.toolchain.python import own_tool
 from tests.resident.desk import SLEEP, SLOW, Desk, is_gone
+from tests.rows import every
 
 _REPLAY = ("replay", "JIT=_jit_chain")
 _TOOL = "from pypto_build.rules import pypto\n\nenv = Environment(tools=[pypto])\n"
@@ -187,7 +188,7 @@ def test_output_of_a_command_that_is_cut_off(served: Desk) -> None:
         assert command.wait(30) is not None
 
 
-@pytest.mark.parametrize(
+@every(
     "line, plain",
     [
         ("replay JIT=x", True),

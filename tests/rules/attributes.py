@@ -1,7 +1,8 @@
 """Every attribute that names a file or directory, by every kind of input: the life of a workspace, action by action.
 
-A workspace has all attributes in one SConstruct, each given in the same way; a row says which actions its attribute is
-the reason for. `python -m tests.rules.attributes` prints docs/lookup/attributes.md from the rows.
+A workspace has all attributes in one SConstruct; a row says which actions its attribute is the reason for. Texts, paths
+and nodes take turns: every run gives each attribute by the next of these kinds, and what one kind built is up to date
+for the others. `python -m tests.rules.attributes` prints docs/lookup/attributes.md from the rows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from tests.rules.project import Project
@@ -25,7 +27,8 @@ KINDS = {
     "builder": "a builder's list",
     "rule": "a rule's result",
 }
-_HEAD = """import os
+_HEAD = """import itertools
+import os
 import shutil
 from pathlib import Path
 from pypto_build.rules import pypto
@@ -55,8 +58,12 @@ KINDS = {
     "path": lambda path: Path("src") / path,
     "node": node,
     "entry": lambda path: env.Entry(f"src/{path}"),
-    "builder": build,
 }
+turns = itertools.cycle(list(KINDS.values()))
+KINDS["builder"] = build
+KINDS["plain"] = lambda path: next(turns)(path)
+for _ in range(int(os.environ.get("TURN", 0))):
+    next(turns)
 """
 #: The call of a rule for each attribute; only that attribute is given by the kind of input.
 _RULES = """
@@ -451,16 +458,18 @@ def change(project: Project, edit: Edit) -> None:
     path.write_bytes(before[: at - 2] + bytes([1]) + before[at - 1 :])  # by less than any tolerance
 
 
-def run(project: Project, expected: Iterable[str]) -> None:
+def run(project: Project, expected: Iterable[str], turn: int) -> None:
     """Build and test everything, and expect these actions and no more, each as often as it is listed."""
-    done = project.scons("STORE_SIZE=0", "all", "test")
+    done = project.scons("STORE_SIZE=0", "all", "test", env={"TURN": str(turn)})
     actual, planned = Counter(done.actions), Counter(expected)
     more, fewer = sorted((actual - planned).elements()), sorted((planned - actual).elements())
     assert (done.status, more, fewer) == (0, [], []), f"{more=}\n{fewer=}\n{done.output}"
 
 
 def live(project: Project, kind: str) -> None:
-    """Go through the life of a workspace: a first build, an edit that changes nothing downstream, edits, and ``-c``.
+    """Go through the life of a workspace, ``kind`` being plain, builder or rule.
+
+    It is a first build, an edit that changes nothing downstream, edits, and ``-c``.
 
     A null build comes after each. The artifact is edited after the rest, so that what reads it is no reason to run what
     other attributes name.
@@ -471,13 +480,14 @@ def live(project: Project, kind: str) -> None:
     artifact = [row for row in rows if row.edit == _ARTIFACT]
     others = [row for row in rows if row.edit != _ARTIFACT]
     copied = _copied if kind == "builder" else lambda edits: []
+    turns = count()
 
     def step(expected: list[str], edits: Iterable[Edit | None] = ()) -> None:
         for edit in dict.fromkeys(edits):
             if edit:
                 change(project, edit)
-        run(project, expected)
-        run(project, [])
+        run(project, expected, next(turns))
+        run(project, [], next(turns))
 
     step(actions(rows, "builds", kind) + copied(row.edit for row in rows))
     if kind == "builder":

@@ -237,7 +237,7 @@ class Saved:
         for directory in self.places:
             shutil.copytree(directory, f"{directory}.saved", symlinks=True)
 
-    def again(self) -> Project:
+    def repeated(self) -> Project:
         """The workspace as it was saved, and its store."""
         for directory in self.places:
             shutil.rmtree(directory)

@@ -6,27 +6,27 @@ import threading
 
 import pytest
 
-from pypto_build.rules.machinery.background import Early
+from pypto_build.rules.machinery.background import BackgroundJobs
 
 
 def test_nothing_is_done_before_there_is_something_to_wait_for() -> None:
-    early, done = Early(1), list[int]()
-    early.add(lambda: done.append(1))
-    early.end()
+    background, done = BackgroundJobs(1), list[int]()
+    background.add(lambda: done.append(1))
+    background.end()
     assert done == []
 
 
 def test_without_threads_nothing_is_done() -> None:
-    early, done = Early(0), list[int]()
-    early.add(lambda: done.append(1))
-    early.begin()
-    early.add(lambda: done.append(2))
-    early.end()
+    background, done = BackgroundJobs(0), list[int]()
+    background.add(lambda: done.append(1))
+    background.begin()
+    background.add(lambda: done.append(2))
+    background.end()
     assert done == []
 
 
 def test_jobs_are_done_from_then_on_and_the_rest_is_left_out() -> None:
-    early, done = Early(1), list[int]()
+    background, done = BackgroundJobs(1), list[int]()
     begun, over = threading.Event(), threading.Event()
 
     def last() -> None:
@@ -34,25 +34,25 @@ def test_jobs_are_done_from_then_on_and_the_rest_is_left_out() -> None:
         over.wait(20)
         done.append(2)
 
-    early.add(lambda: done.append(1))
-    early.begin()
-    early.add(last)
-    early.add(lambda: done.append(3))
+    background.add(lambda: done.append(1))
+    background.begin()
+    background.add(last)
+    background.add(lambda: done.append(3))
     assert begun.wait(20)
     threading.Timer(0.1, over.set).start()
-    early.end()
+    background.end()
     assert done == [1, 2]
 
 
 def test_what_a_job_raises_is_heard() -> None:
-    early, begun = Early(1), threading.Event()
+    background, begun = BackgroundJobs(1), threading.Event()
 
     def fail() -> None:
         begun.set()
         raise ZeroDivisionError
 
-    early.begin()
-    early.add(fail)
+    background.begin()
+    background.add(fail)
     assert begun.wait(20)
     with pytest.raises(ZeroDivisionError):
-        early.end()
+        background.end()

@@ -26,7 +26,7 @@ env.ReplayTest(name="u", artifact="build_output/_jit_chain")
 @pytest.fixture
 def project(chain: Saved) -> Project:
     """A replayed workspace, whose test compares by a file that is made, which imports a module."""
-    project = chain.again()
+    project = chain.repeated()
     project.write("SConstruct", _SCRIPT)
     project.write("rule.in", _RULE)
     project.write("made/limits.py", 'OF = {"y": 0.25}\n')

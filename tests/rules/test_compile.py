@@ -160,9 +160,9 @@ def test_variables_that_a_program_sees(project: Project) -> None:
     assert first == ["compile prog.py"]
     hidden = {word.partition("=")[0] for word in shown}
     assert compiled("40") == ([], [])
-    again, shown_again = compiled("41")
+    repeated, shown_again = compiled("41")
     words = [word for word in shown if "40" in word]
-    assert again == (["compile prog.py"] if words else []), (words, shown_again)
+    assert repeated == (["compile prog.py"] if words else []), (words, shown_again)
     assert "SCALE" not in hidden
     assert compiled("40", "VARIABLES=SCALE")[1].count("SCALE=40") == 1
     assert compiled("40", "VARIABLES=SCALE") == ([], [])

@@ -70,7 +70,7 @@ def test_modules_alone_replay(modules: Project) -> None:
 
 
 def test_an_edited_module_assembles_alone(replayed: Saved) -> None:
-    modules = replayed.again()
+    modules = replayed.repeated()
     modules.edit(UNIT, "pto.tmul", "pto.tadd")
     run = modules.replay()
     assert run.status == 2
@@ -85,7 +85,7 @@ def test_an_edited_module_assembles_alone(replayed: Saved) -> None:
 
 
 def test_a_module_that_cannot_be_assembled(replayed: Saved) -> None:
-    modules = replayed.again()
+    modules = replayed.repeated()
     modules.edit(UNIT, "pto.tmul", "pto.tmull")
     run = modules.replay()
     assert run.status == 2

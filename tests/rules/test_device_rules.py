@@ -32,7 +32,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Saved:
 
 @pytest.fixture
 def built(replayed: Saved) -> Project:
-    return replayed.again()
+    return replayed.repeated()
 
 
 def rules(output: str) -> list[str]:
@@ -55,10 +55,10 @@ def test_a_broken_rule_is_shown_and_the_run_passes(built: Project) -> None:
     assert rules(run.output) == [f"[rules] {KERNEL}:80: TRECIP(v24, v22)"]
     (rule,) = told(built)
     assert {key: rule[key] for key in ("path", "line", "rule")} == {"path": KERNEL, "line": 80, "rule": "overlap"}
-    again = built.replay()
-    assert again.actions == []
-    assert "[RUN] PASS, 1 device rule broken (cached)" in again.output
-    assert rules(again.output) == rules(run.output)
+    repeated = built.replay()
+    assert repeated.actions == []
+    assert "[RUN] PASS, 1 device rule broken (cached)" in repeated.output
+    assert rules(repeated.output) == rules(run.output)
 
 
 def test_the_numbers_of_the_device_fail(built: Project) -> None:
@@ -83,9 +83,9 @@ def test_a_run_of_checked_kernels_tells_what_the_text_does_not(built: Project) -
     assert rules(run.output) == [f"[rules] {KERNEL}:80: TRECIP(v24, v22)"]
     (rule,) = told(built)
     assert {key: rule[key] for key in ("path", "line", "rule")} == {"path": KERNEL, "line": 80, "rule": "overlap"}
-    again = built.replay("CHECK=1")
-    assert again.actions == []
-    assert rules(again.output) == rules(run.output)
+    repeated = built.replay("CHECK=1")
+    assert repeated.actions == []
+    assert rules(repeated.output) == rules(run.output)
     run = built.cli("replay", "build_output/_jit_row_blocks", "CHECK=1", "RULES=error")
     assert run.status == 8, run.output
     assert rules(built.replay("CHECK=1", "RULES=off").output) == []

@@ -11,6 +11,7 @@ from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.docs import MARKS, PAGES, RECORDS, STATUSES
 from pypto_build.rules.machinery import help
 from pypto_build.rules.targets import SECTIONS, TARGETS
+from tests.rows import every
 
 ROOT = Path(__file__).resolve().parents[2]
 _MARK = re.compile(r"""["']\[([A-Za-z][A-Za-z_>.+-]*)\] """)
@@ -40,7 +41,7 @@ def test_every_mark_of_a_log_line_is_explained() -> None:
     assert {mark for source in sources for mark in _MARK.findall(source)} <= MARKS.keys()
 
 
-@pytest.mark.parametrize("verb", TARGETS)
+@every("verb", TARGETS)
 def test_the_help_on_a_verb_is_one_screen(verb: str) -> None:
     lines = help._verb(verb)
     assert len(lines) <= _LINES_OF_A_SCREEN

@@ -28,7 +28,7 @@ _ANSWERS: dict[str, tuple[str, Callable[[], Iterator[bytes]]]] = {
 
 def _edited(chain: Saved) -> Project:
     """The workspace after an edit that the store of its own has no results of."""
-    project = chain.again()
+    project = chain.repeated()
     project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "in[i] * 4.0f / 2.0f")
     return project
 

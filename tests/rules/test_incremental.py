@@ -40,7 +40,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Saved:
 @pytest.fixture
 def built(replayed: Saved) -> Project:
     """That workspace, for one test; nothing has to be done, after which files are known by more than their content."""
-    project = replayed.again()
+    project = replayed.repeated()
     check(project.replay(), [])
     return project
 

@@ -47,7 +47,7 @@ def test_a_test_fails_where_the_run_takes_longer_for_certain(built: Project, tmp
         (
             "max_time='1ms', ",
             "",
-            ("ReplayTest: chip= has an effect only together with max_time=; add max_time= or leave out chip="),
+            "ReplayTest: chip= has an effect only together with max_time=; add max_time= or leave out chip=",
         ),
     ],
 )

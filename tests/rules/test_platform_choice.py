@@ -23,7 +23,7 @@ def told(project: Project) -> tuple[object, object]:
 
 
 def test_it_is_the_simulated_platform_and_says_so(chain: Saved, tmp_path: Path) -> None:
-    project = chain.again()
+    project = chain.repeated()
     run = project.replay("PLATFORM=a2a3", "FORCE=1")
     assert (run.status, run.output.splitlines()[0], told(project)) == (0, FIRST, ("a2a3sim", "a2a3"))
     assert "\n[RUN] PASS on the CPU, as a2a3sim (" in run.output
@@ -38,7 +38,7 @@ def test_it_is_the_simulated_platform_and_says_so(chain: Saved, tmp_path: Path) 
 
 
 def test_who_means_hardware_gets_no_cpu(chain: Saved, tmp_path: Path) -> None:
-    project = chain.again()
+    project = chain.repeated()
     run = project.replay("PLATFORM=a2a3", "DEVICE=0")
     assert run.status == 2 and "PASS" not in run.output
     assert "scons: *** PLATFORM=a2a3: ASCEND_HOME_PATH is not set; set it to the toolkit's directory" in run.output

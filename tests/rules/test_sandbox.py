@@ -81,8 +81,8 @@ def test_a_pass_in_one_is_kept(tmp_path: Path) -> None:
     assert (runs[1].actions, project.verdict()["cached"]) == ([], True), runs[1].output
     assert "made anew" not in runs[0].output
     shutil.rmtree(project.root / "build")
-    again = project.scons("replay", "JIT=_jit_chain", "SANDBOX=1")
-    assert (again.status, [action for action in again.actions if not action.startswith("restored")]) == (0, [])
+    repeated = project.scons("replay", "JIT=_jit_chain", "SANDBOX=1")
+    assert (repeated.status, [action for action in repeated.actions if not action.startswith("restored")]) == (0, [])
     project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "3.0f * in[i]")
     assert project.scons("replay", "JIT=_jit_chain", "SANDBOX=1").status == 2
 
@@ -189,7 +189,7 @@ def test_compilers_write_nowhere_else(tmp_path: Path) -> None:
         ),
         (
             ("PLATFORM=a2a3", "HARDWARE=1"),
-            ("PLATFORM=a2a3: cannot be used with SANDBOX=1, which allows no access to a device; leave it out"),
+            "PLATFORM=a2a3: cannot be used with SANDBOX=1, which allows no access to a device; leave it out",
         ),
     ],
 )

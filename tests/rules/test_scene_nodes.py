@@ -52,5 +52,5 @@ def test_a_case_that_changes(tmp_path: Path, run: Any) -> None:
     later = open_node(SimpleNamespace(extras={}), write_case(root, trade="one"), shared)  # type: ignore[arg-type]
     assert later.chips == {"trade": shared / "next_levels" / "trade"} and kept.stat().st_ino == before
     assert [path.name for path in (root / "next_levels").iterdir()] == ["trade"]
-    again = open_node(run, write_case(root, trade="other"), shared)
-    assert again.chips == {"trade": root / "next_levels" / "trade"} and kept.read_text() == "one"
+    repeated = open_node(run, write_case(root, trade="other"), shared)
+    assert repeated.chips == {"trade": root / "next_levels" / "trade"} and kept.read_text() == "one"

@@ -365,13 +365,13 @@ def test_findings_that_are_accepted(project: Project) -> None:
     lines = {line.split()[2]: line for line in run.output.splitlines() if line.startswith("[test]")}
     assert "FAIL" in lines["strict"] and "hazards/read-output" in lines["strict"]
     assert "PASS" in lines["lenient"] and "PASS" in lines["idle"] and "accepts lint/nothing" in lines["idle"]
-    again = project.scons("test")
-    assert (again.status, again.actions) == (2, [])
+    repeated = project.scons("test")
+    assert (repeated.status, repeated.actions) == (2, [])
 
 
 def test_watch_sees_what_others_make_things_from(chain: Saved) -> None:
     """A save of a source of a builder of the user's is a round; what the round makes is none."""
-    project = chain.again()
+    project = chain.repeated()
     copy = "Copy('$TARGET', '$SOURCE')"
     script(
         project,

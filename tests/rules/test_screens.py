@@ -22,7 +22,7 @@ OUTPUT = "[RUN]   'y' PASS  shape=(16,) dtype=torch.float32"
 
 
 def test_a_passing_replay_is_three_lines(chain: Saved) -> None:
-    project = chain.again()
+    project = chain.repeated()
     project.edit("kernels/aiv/twice.cpp", "2.0f * in[i]", "in[i] * 2.0f + 0.0f")
     detected = "[cpp->.so] cpp edits or missing binaries detected"
     assert shown(project) == [
@@ -47,7 +47,7 @@ def test_a_passing_replay_is_three_lines(chain: Saved) -> None:
 
 
 def test_the_rest_is_there_for_who_asks(chain: Saved) -> None:
-    project = chain.again()
+    project = chain.repeated()
     project.edit("kernels/aiv/twice.cpp", "2.0f", "2.00f")
     run = project.replay("FORCE=1", "VERBOSE=1")
     for line in ("[RUN] generate inputs ...", "[RUN] validate ...", f"[RUN]   cache hit: {project.artifact}/data/in"):
@@ -57,7 +57,7 @@ def test_the_rest_is_there_for_who_asks(chain: Saved) -> None:
 
 
 def test_a_failing_replay_ends_with_what_to_type_next(chain: Saved) -> None:
-    project = chain.again()
+    project = chain.repeated()
     project.edit("kernels/aiv/plus_one.cpp", "1.0f", "3.0f")
     lines = shown(project, "RTOL=0.001", "PLATFORM=a2a3sim")
     assert sum("'y' FAIL" in line for line in lines) == 1
@@ -69,7 +69,7 @@ def test_a_failing_replay_ends_with_what_to_type_next(chain: Saved) -> None:
 
 def test_what_scons_and_a_replay_say_is_coloured_when_it_is_asked_for(chain: Saved) -> None:
     """Through a pipe too; SCons's own lines as well."""
-    project = chain.again()
+    project = chain.repeated()
     project.edit("kernels/aiv/plus_one.cpp", "1.0f", "3.0f")
     output = project.quiet("replay", "JIT=_jit_chain", env={"CLICOLOR_FORCE": "1", "NO_COLOR": ""}).output
     bad = "\x1b[1m\x1b[31m"
@@ -80,7 +80,7 @@ def test_what_scons_and_a_replay_say_is_coloured_when_it_is_asked_for(chain: Sav
 
 
 def test_an_error_of_the_compiler_comes_with_its_file_and_reason(chain: Saved) -> None:
-    project = chain.again()
+    project = chain.repeated()
     project.edit("kernels/aiv/twice.cpp", "2.0f *", "2.0f * nothing *")
     lines = shown(project)
     assert lines[0] == "[cpp->.so] compile kernels/aiv/twice.cpp  (content of kernels/aiv/twice.cpp changed)"

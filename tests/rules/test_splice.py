@@ -39,7 +39,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> Saved:
 @pytest.fixture
 def built(replayed: Saved) -> Project:
     """That workspace, for one test."""
-    return replayed.again()
+    return replayed.repeated()
 
 
 def check(run: Run, status: int, actions: list[str]) -> None:

@@ -29,7 +29,7 @@ _VERDICT = "build/a2a3sim/_jit_chain/replays/golden=golden-"
 
 def with_tests(chain: Saved) -> Project:
     """A project with four tests: one each that passes, fails, cannot be read, and cannot run here."""
-    project = chain.again()
+    project = chain.repeated()
     project.write("SConstruct", _TESTS)
     project.write_tensor("../../../golden/y", [0.0] * 16)
     return project
@@ -64,14 +64,17 @@ def test_every_test_has_its_line_and_failures_come_last(chain: Saved) -> None:
     assert text.endswith("\nthose that failed, again: scons test FAILED=1\n")
     assert text.count("scons: ***") == 1
 
-    again = project.quiet("test", "FAILED=1")
-    assert (again.status, len(lines(again))) == (2, 2)
+    repeated = project.quiet("test", "FAILED=1")
+    assert (repeated.status, len(lines(repeated))) == (2, 2)
     project.write_tensor("../../../golden/y", [2.0 * i + 1.0 for i in range(16)])
     project.edit_file("SConstruct", "_jit_gone", "_jit_chain")
-    again = project.quiet("test", "FAILED=1")
-    assert (again.status, lines(again)) == (0, ["[test] PASS gone cached", "[test] PASS wrong"])
-    again = project.quiet("test", "FAILED=1")
-    assert (again.status, again.output) == (0, "[test] no test failed when it last ran; scons test runs all of them\n")
+    repeated = project.quiet("test", "FAILED=1")
+    assert (repeated.status, lines(repeated)) == (0, ["[test] PASS gone cached", "[test] PASS wrong"])
+    repeated = project.quiet("test", "FAILED=1")
+    assert (repeated.status, repeated.output) == (
+        0,
+        "[test] no test failed when it last ran; scons test runs all of them\n",
+    )
 
 
 def test_triage_looks_at_a_test_as_it_is_declared(chain: Saved) -> None:
@@ -127,7 +130,7 @@ def test_a_test_that_does_not_build(chain: Saved) -> None:
 
 def test_the_names_are_left_for_completion(chain: Saved) -> None:
     """The file has the names that a loop makes too; `scons -c` removes it."""
-    project = chain.again()
+    project = chain.repeated()
     head = _TESTS.partition("env.ReplayTest")[0]
     project.write("SConstruct", f"{head}for n in (1, 2):\n    env.ReplayTest(name=f'loop_{{n}}', artifact=base)\n")
     names = project.root / "build" / ".declared_tests"
@@ -227,7 +230,7 @@ def test_failures_leave_their_packs(chain: Saved) -> None:
 
 
 def test_a_failing_replay_leaves_its_pack(chain: Saved) -> None:
-    project = chain.again()
+    project = chain.repeated()
     project.write_tensor("out/y", [0.0] * 16)
     run = project.quiet("replay", f"JIT={project.artifact.name}", "PACK=onfail")
     assert "[pack] build/a2a3sim/_jit_chain/_jit_chain.tar.zst: elsewhere, pypto-build replay" in run.output

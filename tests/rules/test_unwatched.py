@@ -36,8 +36,8 @@ def test_it_is_said_once_and_everything_is_built_again(tmp_path: Path) -> None:
     project.write_artifact()
     words = ("build", "JIT=_jit_chain", f"CXX={compiler}")
     first, second = project.scons(*words), project.scons(*words)
-    again = [action for action in first.actions if action != RUNTIME]
-    assert (first.status, second.status, second.actions) == (0, 0, again), second.output
+    repeated = [action for action in first.actions if action != RUNTIME]
+    assert (first.status, second.status, second.actions) == (0, 0, repeated), second.output
     for run in (first, second):
         assert run.output.splitlines()[0] == LINE.format(compiler)
         assert run.output.count("cannot be watched") == 1
@@ -45,7 +45,7 @@ def test_it_is_said_once_and_everything_is_built_again(tmp_path: Path) -> None:
     for run in runs:  # what was built is kept for a run, the runtime for this user
         assert (run.status, RUNTIME in run.actions) == (0, False), run.output
         assert run.output.splitlines()[-1].startswith("[RUN] PASS (unproven: what tools read cannot be watched here) (")
-    assert [run.actions for run in runs] == [sorted([*again, "run _jit_chain"])] * 2
+    assert [run.actions for run in runs] == [sorted([*repeated, "run _jit_chain"])] * 2
     assert project.verdict()["unproven"] == "what tools read cannot be watched here"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 from pypto_build import cli
@@ -19,7 +20,7 @@ def test_a_flag_that_stands_alone_takes_no_other_word() -> None:
 
 
 def test_dump_keeps_the_level_that_was_given(chain: Saved) -> None:
-    project = chain.again()
+    project = chain.repeated()
     assert project.scons("dump", "JIT=_jit_chain").status == 0
     assert json.loads((project.out / "dfx_outputs/args_dump/args_dump.json").read_bytes())["total_args"] == 4
     run = project.scons("dump", "JIT=_jit_chain", "DUMP=3")
@@ -29,13 +30,13 @@ def test_dump_keeps_the_level_that_was_given(chain: Saved) -> None:
 
 
 def test_a_mistyped_artifact(chain: Saved) -> None:
-    run = chain.again().scons("replay", "JIT=_jit_cahin")
+    run = chain.repeated().scons("replay", "JIT=_jit_cahin")
     assert run.output.endswith("did you mean _jit_chain? there are: _jit_chain\n")
 
 
 def test_white_space_in_what_the_compiler_declared(chain: Saved) -> None:
     """It decides by what it says: nothing is run again."""
-    project = chain.again()
+    project = chain.repeated()
     path = project.artifact / "compiled_meta.json"
     path.write_text(json.dumps(json.loads(path.read_bytes()), indent=4))
     assert project.replay().actions == ["sign kernel_config.py"]
@@ -45,7 +46,7 @@ def test_white_space_in_what_the_compiler_declared(chain: Saved) -> None:
 
 
 def test_a_kernel_by_its_name(chain: Saved) -> None:
-    project = chain.again()
+    project = chain.repeated()
     source = "build_output/_jit_chain/kernels/aiv/twice.cpp"
     project.write(
         "SConstruct",
@@ -57,7 +58,7 @@ def test_a_kernel_by_its_name(chain: Saved) -> None:
 
 
 def test_an_option_that_is_empty_is_given(chain: Saved) -> None:
-    run = chain.again().scons("bisect", "JIT=_jit_chain", "AXIS=flags", "GOOD=", "BAD=-O0")
+    run = chain.repeated().scons("bisect", "JIT=_jit_chain", "AXIS=flags", "GOOD=", "BAD=-O0")
     assert "GOOD=: 'scons bisect' needs this option" not in run.output
     assert (
         "GOOD=: 'scons bisect' needs this option"
@@ -96,7 +97,7 @@ def test_an_artifact_where_its_outputs_would_go(tmp_path: Path) -> None:
 
 
 def test_clean_with_declared_rules_leaves_nothing(chain: Saved) -> None:
-    project = chain.again()
+    project = chain.repeated()
     project.write(
         "SConstruct",
         "from pypto_build.rules import pypto\nenv = Environment(tools=[pypto])\n"
@@ -110,7 +111,7 @@ def test_clean_with_declared_rules_leaves_nothing(chain: Saved) -> None:
 
 
 def test_clean_of_what_was_named(chain: Saved) -> None:
-    project = chain.again()
+    project = chain.repeated()
     other = project.root / "build/a5sim/_jit_chain"
     other.mkdir(parents=True)
     (other / ".pypto-build").write_text("")
@@ -121,7 +122,7 @@ def test_clean_of_what_was_named(chain: Saved) -> None:
 
 
 def test_a_signature_that_the_orchestration_contradicts(chain: Saved) -> None:
-    project = chain.again()
+    project = chain.repeated()
     project.edit("kernel_config.py", '"core_type": "aiv"}', '"core_type": "aiv", "signature": [D.IN, D.INOUT]}')
     imports = "from pathlib import Path\n"
     project.edit("kernel_config.py", imports, f"{imports}from simpler.task_interface import ArgDirection as D\n")
@@ -148,3 +149,14 @@ def test_names_in_the_lines_of_scons_are_escaped(project: Project) -> None:
     for target, line in expected.items():
         run = project.quiet(target)
         assert run.status == 2 and line in run.output and "\x1b" not in run.output, run.output
+
+
+def test_a_report_on_an_artifact_with_the_name_of_a_mark(chain: Saved) -> None:
+    project = chain.repeated()
+    shutil.copytree(project.artifact, project.artifact.with_name("_jit_@DATA@"))
+    run = project.quiet("report", "JIT=_jit_@DATA@")
+    assert run.status == 0, run.output
+    text = (project.root / "build/a2a3sim/_jit_@DATA@/report.html").read_text(encoding="utf-8")
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert data and json.loads(data[1])
+    assert "_jit_@DATA@</title>" in text

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import string
 
-import pytest
-
 from pypto_build.facts.faults import KINDS, FaultKind
 from pypto_build.runtime.build import SOURCE_DIR
 from pypto_build.runtime.faults import FaultRecord, derived_names, hint_of, message_of, status_of
+from tests.rows import every
 
 NAMES = {number: name for name, number in vars(FaultKind).items() if isinstance(number, int)}
 #: Noticed in Python, so nothing in C++ names them.
@@ -31,7 +30,7 @@ def test_every_kind_has_a_row() -> None:
     assert list(KINDS) == list(NAMES) == list(range(1, len(NAMES) + 1))
 
 
-@pytest.mark.parametrize("kind", NAMES, ids=NAMES.values())
+@every("kind", NAMES)
 def test_somebody_notices_it_with_its_fields(kind: int) -> None:
     """C++ that makes the fault gives every field that the words name."""
     if kind in IN_PYTHON:
@@ -45,7 +44,7 @@ def test_somebody_notices_it_with_its_fields(kind: int) -> None:
         assert names(kind) <= passed
 
 
-@pytest.mark.parametrize("kind", NAMES, ids=NAMES.values())
+@every("kind", NAMES)
 def test_words_are_made_of_whatever_there_is(kind: int) -> None:
     """A record that was written over still ends in a line."""
     record = FaultRecord(kind)

@@ -18,6 +18,7 @@ from pypto_build.toolchain.own_text import (
     leaves_templates_alone,
     own_text,
 )
+from tests.rows import every
 
 HARMLESS = [
     "int f() { return 2; }",
@@ -76,7 +77,7 @@ def test_what_leaves_templates_alone(text: str) -> None:
     assert leaves_templates_alone(text)
 
 
-@pytest.mark.parametrize("text", DOUBTFUL)
+@every("text", DOUBTFUL)
 def test_what_may_change_them(text: str) -> None:
     assert not leaves_templates_alone(text)
     assert not leaves_templates_alone(f"int before;\n{text}\nint after;")

@@ -44,16 +44,16 @@ Function = Callable[[WalkState, Node, list[Value]], Value]
 def _tensor(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if not owner.is_entry or not arguments:
         return owner
-    slots = walk.found.slots(node, arguments[0].numbers)
-    walk.found.tensor_slots |= slots
+    slots = walk.findings.slots(node, arguments[0].numbers)
+    walk.findings.tensor_slots |= slots
     return Value(refs=frozenset(Ref(slot) for slot in slots))
 
 
 def _scalar(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
     if not owner.is_entry or not arguments:
         return UNKNOWN
-    slots = walk.found.slots(node, arguments[0].numbers)
-    walk.found.scalar_slots |= slots
+    slots = walk.findings.slots(node, arguments[0].numbers)
+    walk.findings.scalar_slots |= slots
     return Value(scalars=slots)
 
 
@@ -73,7 +73,7 @@ def _add_arguments(walk: WalkState, node: Node, owner: Value, arguments: list[Va
     method = callee(node)[0]
     direction = DIRECTIONS[method]
     for argument in arguments:
-        walk.found.touch(argument, direction)
+        walk.findings.touch(argument, direction)
         if owner.args is not None:
             owner.args.untracked |= {len(owner.args.entries)} if method == "add_no_dep" else set()
             owner.args.extend([(direction, argument.whole)])
@@ -105,7 +105,7 @@ def _slot_tensor(walk: WalkState, node: Node, owner: Value, arguments: list[Valu
 
 
 def _call(walk: WalkState, node: Node, owner: Value, arguments: list[Value]) -> Value:
-    """A function of the runtime called as its method: ``runtime->add_task(...)``."""
+    """Evaluate a function of the runtime that is called as a method: ``runtime->add_task(...)``."""
     return FUNCTIONS[callee(node)[0]](walk, node, [owner, *arguments])
 
 
@@ -136,7 +136,7 @@ METHODS: dict[str, Method] = {
 def _make_param(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     direction = DIRECTIONS[callee(node)[0]]
     if arguments and direction is not ArgDirection.SCALAR:
-        walk.found.touch(arguments[0], direction)
+        walk.findings.touch(arguments[0], direction)
     return Value(args=TaskArgs([(direction, arguments[0].whole if arguments else None)]))
 
 
@@ -148,7 +148,7 @@ def _submit(core_type: CoreType | None) -> Function:
         text = source_text(node)
         if "PTO2_WORKER_CUBE" in text or "PTO2_WORKER_VECTOR" in text:
             worker = "aic" if "PTO2_WORKER_CUBE" in text else "aiv"
-        walk.found.submit(line_of(node), words[0] if words else UNKNOWN, args, worker)
+        walk.findings.submit(line_of(node), words[0] if words else UNKNOWN, args, worker)
         return UNKNOWN
 
     return submit
@@ -160,20 +160,20 @@ def _external(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     name = torch_name(dtype[1]) if dtype else None
     if name is not None:
         for ref in value.refs:
-            walk.found.tensor_dtypes.setdefault(ref.slot, name)
+            walk.findings.tensor_dtypes.setdefault(ref.slot, name)
     return value
 
 
 def _from_slots(walk: WalkState, value: Value) -> Value:
-    """Return the tensors in entry argument slots; a value that is a tensor already stays as it is."""
-    walk.found.tensor_slots |= value.slots
+    """Return the tensors in entry argument slots; a value that is already a tensor is returned unchanged."""
+    walk.findings.tensor_slots |= value.slots
     return Value(refs=value.refs | frozenset(Ref(slot) for slot in value.slots))
 
 
 def decoded(walk: WalkState, value: Value, ctype: str) -> Value:
     """Return an entry argument read as C type ``ctype``; the argument slots of pointers hold tensors."""
     if ctype.endswith("*"):
-        walk.found.tensor_slots |= value.slots
+        walk.findings.tensor_slots |= value.slots
     return value.decoded_as(ctype)
 
 
@@ -193,18 +193,20 @@ def _nothing(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
 
 def _read_element(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     if arguments:
-        walk.found.touch(arguments[0], ArgDirection.IN)
+        walk.findings.touch(arguments[0], ArgDirection.IN)
     return UNKNOWN
 
 
 def _write_element(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     if arguments:
-        walk.found.touch(arguments[0].as_part(), ArgDirection.OUT)
+        walk.findings.touch(arguments[0].as_part(), ArgDirection.OUT)
     return UNKNOWN
 
 
 def _submit_graph(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
-    """Follow ``rt_submit_graph([key,] function, args, ...)``: it calls the function with the words behind it."""
+    """Follow ``rt_submit_graph([key,] function, args, ...)``: it calls the function with the arguments after
+    ``function``.
+    """
     for index, argument in enumerate(arguments):
         if argument.functions:
             return walk.call(argument.functions[-1], arguments[index + 1 :], [])
@@ -214,21 +216,23 @@ def _submit_graph(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
 def _copy_in(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     """``copy_to_device(rt, device, host, size)``"""
     if len(arguments) > 2:
-        walk.found.touch(_from_slots(walk, arguments[2]), ArgDirection.IN)
+        walk.findings.touch(_from_slots(walk, arguments[2]), ArgDirection.IN)
     return UNKNOWN
 
 
 def _copy_out(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
     """``record_tensor_pair(rt, host, device, size)``"""
     if len(arguments) > 1:
-        walk.found.touch(_from_slots(walk, arguments[1]), ArgDirection.OUT)
+        walk.findings.touch(_from_slots(walk, arguments[1]), ArgDirection.OUT)
     return UNKNOWN
 
 
 def _listed_task(walk: WalkState, node: Node, arguments: list[Value]) -> Value:
-    """``add_task(rt, words, count, func_id, core_type)``: the words do not tell tensors from scalars."""
+    """Evaluate ``add_task(rt, words, count, func_id, core_type)``, whose words do not distinguish tensors from
+    scalars.
+    """
     if len(arguments) > 3:
-        walk.found.listed |= arguments[3].numbers
+        walk.findings.listed |= arguments[3].numbers
     return UNKNOWN
 
 

@@ -19,10 +19,10 @@ from .values import UNKNOWN, Function, Numbers, TaskArgs, Value, join
 
 
 class WalkState(ABC):
-    """The walk, as expressions and calls see it."""
+    """Interface of the walk that expressions and calls use."""
 
     def __init__(self) -> None:
-        self.found = Findings()
+        self.findings = Findings()
         self.scopes: list[dict[str, Value]] = [{}]
 
     @abstractmethod
@@ -50,7 +50,7 @@ class WalkState(ABC):
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """An inner scope, for the length of a block."""
+        """Open an inner scope while the block runs."""
         self.scopes.append({})
         try:
             yield
@@ -63,11 +63,11 @@ MOST_SLOTS = 65536
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """One submit call: the kernels it submits, the directions of the tensors it hands them, the number of scalars.
+    """One submit call: its kernels, the directions of its tensors, and its number of scalars.
 
     Each of ``func_ids`` is submitted if ``exact``, else any of them may be; others may be too if ``open``. ``tensors``
-    are the slots of the external tensors among the arguments, None for others. ``untracked`` are the places in the
-    signature of those that are passed by ``add_no_dep``, which has no direction.
+    are the slots of the external tensors among the arguments, None for others. ``untracked`` are the positions in the
+    signature of tensors passed by ``add_no_dep``, which has no direction.
     """
 
     line: int
@@ -82,10 +82,10 @@ class Submission(msgspec.Struct, frozen=True):
 
 
 class Findings:
-    """Filled while walking; slots are numbers of entry arguments.
+    """Facts collected during a walk; slots are numbers of entry arguments.
 
-    ``shares_slots`` tells the older API, where tensors and scalars lie in one argument array, from the newer one, which
-    numbers each kind by itself. ``listed`` are the kernels of tasks that a graph lists word by word.
+    ``shares_slots`` is True for the older API, which keeps tensors and scalars in one argument array; the newer API
+    numbers each kind separately. ``listed`` are the kernels of tasks that a graph lists word by word.
     """
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class Findings:
                 (self._written if direction is ArgDirection.OUT else self._read).add(ref.slot)
 
     def direction(self, slot: int) -> ArgDirection:
-        """Direction of an external tensor: INOUT wherever something of its old content may be left or looked at."""
+        """Return the direction of an external tensor: INOUT if its old content may remain or be read."""
         if slot in self._updated or (slot in self._read and slot in self._written):
             return ArgDirection.INOUT
         return ArgDirection.OUT if slot in self._written else ArgDirection.IN
@@ -148,7 +148,9 @@ class Findings:
         self.submissions.append(submission)
 
     def name(self, name: str, type_text: str, value: Value) -> None:
-        """Variable ``name`` is made from ``value``; the first one made from an entry argument names it."""
+        """Record that variable ``name`` is initialised from ``value``; the first variable of an entry argument names
+        the argument.
+        """
         if len(value.refs) == 1:
             (ref,) = value.refs
             if not ref.part:

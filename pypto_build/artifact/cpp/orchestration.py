@@ -37,7 +37,7 @@ class Added:
 
 @dataclass(eq=False)
 class Submit:
-    """One submit call with everything that led to it."""
+    """One submit call with all calls that prepare its arguments and launch settings."""
 
     line: int
     func_ids: tuple[int, ...]
@@ -51,7 +51,7 @@ class Submit:
     sync_line: int = 0
 
     def add(self, method: str, words: list[str], line: int) -> None:
-        """Take a call that adds arguments or dependencies."""
+        """Record a call that adds arguments or dependencies."""
         if method == "set_dependencies":
             self.dependency_lines.append(line)
         elif method.startswith("add_scalar"):
@@ -62,7 +62,7 @@ class Submit:
             self.tensors += added
 
     def set(self, setting: str, words: list[str], line: int) -> None:
-        """Take a call that sets how the task is launched."""
+        """Record a call that sets how the task is launched."""
         if setting == "set_require_sync_start":
             self.sync_line = line if words and words[0] in ("true", "1") else 0
         elif words and _is_number(words[0]):
@@ -71,7 +71,7 @@ class Submit:
 
 @dataclass(frozen=True)
 class Created:
-    """A tensor that the runtime allocates; extents that are no literals are -1."""
+    """A tensor that the runtime allocates; an extent that is not a literal is -1."""
 
     line: int
     dtype: str | None
@@ -88,11 +88,11 @@ class Scope(NamedTuple):
 
 
 class OrchestrationFile:
-    """A file that submits tasks; without submissions if its text cannot be parsed.
+    """A file that submits tasks; it has no submissions if its text cannot be parsed.
 
-    `entry_args` are lines of first use by kind and index, `allocations` the lines that allocate. `bases` are the
-    variables of which others are views or other names. `shape_lines` are the lines with the extents of a variable.
-    `declared` and `assigned` are those that declare a tensor or assign a variable.
+    `entry_args` are lines of first use by kind and index, `allocations` the lines that allocate. `bases` maps a view or
+    alias to its base variable. `shape_lines` are the lines with the extents of a variable. `declared` and `assigned`
+    are the lines that declare a tensor or assign a variable.
     """
 
     def __init__(self, text: str) -> None:
@@ -121,7 +121,7 @@ class OrchestrationFile:
             self.bases.pop(name, None)
 
     def base(self, variable: str) -> str:
-        """Return the variable of which this one is a view or another name."""
+        """Return the base variable of a view or alias."""
         seen: set[str] = set()
         while variable in self.bases and variable not in seen:
             seen.add(variable)
@@ -160,7 +160,7 @@ class OrchestrationFile:
         return shape_line, Created(line, torch_name(dtypes[0]) if dtypes else "float32", extents)
 
     def _named(self, name: str, value: Node) -> None:
-        """Note the tensor that a variable stands for: one of the runtime's, or an argument of the entry."""
+        """Record the tensor that a variable refers to: an allocated tensor or an entry argument."""
         while value.type == "call_expression":
             method, owner = callee(value)
             arguments = call_arguments(value)
@@ -179,7 +179,7 @@ class OrchestrationFile:
             value = inner
 
     def _assignment(self, node: Node) -> None:
-        """Take `a = b`, or `.a = b` in a list."""
+        """Record `a = b`, or `.a = b` in a list."""
         target = node.child_by_field_name("left") or node.child_by_field_name("designator")
         value = node.child_by_field_name("right") or node.child_by_field_name("value")
         if target is None or value is None:
@@ -191,7 +191,7 @@ class OrchestrationFile:
             self.expected = self.expected or (int(text_of(value)), line_of(target))
 
     def _scope(self, node: Node) -> None:
-        """Take `PTO2_SCOPE(…) {…}`, which looks like a function."""
+        """Record `PTO2_SCOPE(…) {…}`, which the grammar parses as a function."""
         declarator = node.child_by_field_name("declarator")
         if declarator is not None and declared_name(declarator) == "PTO2_SCOPE":
             manual = "MANUAL" in text_of(declarator)
@@ -230,7 +230,7 @@ def _items(node: Node) -> list[str]:
 
 
 def _base(value: Node) -> str:
-    """Return the variable that a value is, or is a view of; empty for others."""
+    """Return the variable that an expression names or views; empty for other expressions."""
     while value.type == "call_expression":
         method, owner = callee(value)
         if method not in _VIEWS or owner is None:

@@ -34,11 +34,11 @@ _DECLARATORS = (
 
 
 class Unparseable(Exception):
-    """The grammar finds no end with a text: some sequences take it time that grows with the square of their length."""
+    """The parser exceeds its time limit on a text: some texts need time quadratic in their length."""
 
 
 class NestedTooDeeply(Exception):
-    """Statements or expressions lie inside of each other so often that they are not followed; ``line`` says where."""
+    """Statements or expressions are nested too deeply to be followed; ``line`` is their position."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
@@ -55,7 +55,7 @@ def parse(text: bytes) -> Node:
 
 
 def _require_shallow(text: bytes) -> None:
-    """Raise `NestedTooDeeply` where too many brackets are open; those in comments and strings count too."""
+    """Raise `NestedTooDeeply` if too many brackets are open at once, including brackets in comments and strings."""
     depth = 0
     for bracket in re.finditer(rb"[][(){}]", text):
         depth += 1 if bracket[0] in (b"(", b"[", b"{") else -1
@@ -81,7 +81,7 @@ def _require_end(parser: Parser, text: bytes) -> None:
 
 
 def descend(root: Node) -> Iterator[Node]:
-    """Yield the named nodes below ``root`` and itself, in the order of the text."""
+    """Yield ``root`` and all named nodes below it, in the order of the text."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -100,7 +100,7 @@ def line_of(node: Node) -> int:
 
 
 def integer(text: str) -> int | None:
-    """Return the value of a C++ integer literal, ``None`` if ``text`` is none."""
+    """Return the value of a C++ integer literal; None for any other text."""
     match = _INTEGER.match(text.strip().strip("()").replace("'", ""))
     if match is None or len(match[0]) > _LONGEST:
         return None
@@ -148,7 +148,7 @@ def call_arguments(node: Node) -> list[Node]:
 
 
 class Loop(NamedTuple):
-    """A loop's first and last line, and whether it has an end and a step of its own."""
+    """A loop's first and last line, and whether it has both an end condition and a step."""
 
     line: int
     last: int

@@ -12,7 +12,7 @@ _COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*
 def without_comments(text: str) -> str:
     """Return the text with comments and the content of strings blanked; every character keeps its offset.
 
-    A comment or string that does not end is one to the end of the file or line, as it is to a compiler.
+    An unterminated comment or string ends at the end of the file or line, as for a compiler.
     """
     return _COMMENT_OR_STRING.sub(_blank, text)
 
@@ -35,12 +35,12 @@ class Code:
         return [0] + [match.end() for match in re.finditer("\n", self.raw)]
 
     def line(self, offset: int) -> int:
-        """The line of an offset, from 1."""
+        """Return the 1-based line of an offset."""
         return bisect_right(self._starts, offset)
 
 
 def split_arguments(text: str, opening: str = "([{<", closing: str = ")]}>") -> list[str]:
-    """The arguments of a call, at the top level's commas."""
+    """Return the arguments of a call, split at the top-level commas."""
     parts, depth, start = [], 0, 0
     for at, character in enumerate(text):
         depth += (character in opening) - (character in closing and text[at - 1 : at] != "-")

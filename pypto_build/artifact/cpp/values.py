@@ -18,7 +18,7 @@ _MOST_ARGUMENTS = 4096
 
 
 class Ref(msgspec.Struct, frozen=True):
-    """An external tensor by its slot; ``part`` if only a view or slice of it may be meant."""
+    """An external tensor by its slot; ``part`` is True if only a view or slice of the tensor may be meant."""
 
     slot: int
     part: bool = False
@@ -34,8 +34,8 @@ Entry = tuple[ArgDirection, int | None]
 class TaskArgs:
     """The argument list of one task under construction.
 
-    An entry is the direction of an argument, and the slot of the external tensor that it certainly is. ``untracked``
-    holds the numbers of arguments without a direction.
+    An entry has the direction of an argument and, if certain, the slot of the external tensor it refers to.
+    ``untracked`` holds the numbers of arguments without a direction.
     """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
@@ -44,12 +44,12 @@ class TaskArgs:
         self.extend(entries)
 
     def extend(self, entries: Iterable[Entry]) -> None:
-        """Add arguments; more than a task can have are not kept."""
+        """Add arguments; those beyond the limit of a task are dropped."""
         self.entries += islice(entries, max(0, _MOST_ARGUMENTS - len(self.entries)))
 
 
 class Function(msgspec.Struct, frozen=True, eq=False):
-    """A helper function or lambda: its parameters, body, template parameters and the scopes it sees."""
+    """A helper function or lambda: its parameters, body, template parameters and visible scopes."""
 
     parameters: list[Node]
     body: Node
@@ -58,11 +58,12 @@ class Function(msgspec.Struct, frozen=True, eq=False):
 
 
 class Value(msgspec.Struct, frozen=True, eq=False):
-    """One value, as far as it matters here; the fields are its possibilities.
+    """The possible values of one expression.
 
-    ``numbers`` are the integers it may be, all of them unless ``open``. ``exact`` says that it holds each of them (one
-    constant, the lanes of a mixed kernel) rather than one of several guesses. ``items`` are the members of a brace
-    list. ``scalars`` and ``slots`` are the entry arguments it was read from, ``ctype`` the C type it was decoded as.
+    ``numbers`` are the possible integers; other integers are possible too if ``open``. ``exact`` says that it holds
+    every one of them (one constant, the lanes of a mixed kernel) rather than one of several guesses. ``items`` are the
+    members of a brace list. ``scalars`` and ``slots`` are the entry arguments it was read from, ``ctype`` the C type it
+    was decoded as.
     """
 
     refs: frozenset[Ref] = _NO_REFS
@@ -80,17 +81,17 @@ class Value(msgspec.Struct, frozen=True, eq=False):
 
     @staticmethod
     def number(number: int) -> Value:
-        """Return a known integer."""
+        """Return the value of a known integer."""
         return Value(numbers=frozenset({number}))
 
     @property
     def single(self) -> int | None:
-        """The integer it is, if that is known."""
+        """Return the integer if only one is possible; else None."""
         return next(iter(self.numbers)) if len(self.numbers) == 1 and not self.open else None
 
     @property
     def whole(self) -> int | None:
-        """The slot of the external tensor that it is, all of it; None if it may be something else."""
+        """Return the slot of the external tensor if the value is certainly that whole tensor; else None."""
         slots = [ref.slot for ref in self.refs if not ref.part]
         return slots[0] if len(slots) == len(self.refs) == 1 else None
 
@@ -105,11 +106,11 @@ class Value(msgspec.Struct, frozen=True, eq=False):
         return Value(refs=frozenset(Ref(ref.slot, True) for ref in self.refs))
 
     def tensors_only(self) -> Value:
-        """Return the tensors it may alias, nothing else."""
+        """Return a value with the same possible tensors and no numbers."""
         return Value(refs=self.refs)
 
     def element(self, index: int | None) -> Value:
-        """Element ``index`` of it, any element if that is not known."""
+        """Return element ``index`` of the value; any element if the index is not known."""
         if index is not None and 0 <= index < len(self.items):
             return self.items[index]
         return msgspec.structs.replace(self, exact=len(self.numbers) < 2, items=())

@@ -126,8 +126,8 @@ def _subscript(walk: WalkState, node: Node) -> Value:
     owner = walk.value(node.child_by_field_name("argument"))
     index = walk.value(node.child_by_field_name("indices"))
     if owner.is_entry:
-        slots = walk.found.slots(node, index.numbers)
-        walk.found.scalar_slots |= slots
+        slots = walk.findings.slots(node, index.numbers)
+        walk.findings.scalar_slots |= slots
         return Value(slots=slots)
     return owner.element(index.single)
 
@@ -200,7 +200,7 @@ _MAX_TRIPS = 4096
 
 
 def counter(walk: WalkState, loop: Node) -> dict[str, Value]:
-    """The counter of ``for (int i = a; i < b; i += c)`` by name, with all its values; empty for other loops."""
+    """Return the counter of ``for (int i = a; i < b; i += c)`` by name, with all its values; empty for other loops."""
     start, test = loop.child_by_field_name("initializer"), loop.child_by_field_name("condition")
     if start is None or start.type != "declaration" or test is None or test.type != "binary_expression":
         return {}
@@ -242,7 +242,7 @@ _ARGUMENTS_TYPE = re.compile(r"\b\w*TaskArgs?\b|OrchArg\b|uint64_t\b")
 
 
 class Walker(WalkState):
-    """One walk: the functions it is in, and how far it may still go."""
+    """One walk: the stack of functions it is in, and its remaining step limits."""
 
     def __init__(self, root: Node) -> None:
         super().__init__()
@@ -255,7 +255,7 @@ class Walker(WalkState):
         self._most_steps = max(_MOST_STEPS, 4 * root.descendant_count)
 
     def run(self, entry: str) -> bool:
-        """Walk function ``entry``; false if there is none. Raises `NestedTooDeeply`."""
+        """Walk function ``entry``; return False if it does not exist. Raises `NestedTooDeeply`."""
         self._globals(self.root)
         functions = self.lookup(entry).functions
         if not functions:
@@ -264,7 +264,7 @@ class Walker(WalkState):
         for parameter in functions[-1].parameters:
             text = source_text(parameter)
             is_entry = bool(_ARGUMENTS_TYPE.search(text))
-            self.found.shares_slots |= is_entry and "*" in text
+            self.findings.shares_slots |= is_entry and "*" in text
             arguments.append(Value(is_entry=is_entry, is_runtime="Runtime" in text))
         self.call(functions[-1], arguments, [])
         return True
@@ -342,7 +342,7 @@ class Walker(WalkState):
     # -- statements ---------------------------------------------------------------------------------------------
 
     def statement(self, node: Node) -> None:
-        """Walk one statement of any kind; kinds without a meaning of their own are walked through."""
+        """Walk one statement; for a kind without special handling, walk its parts."""
         handler = _STATEMENTS.get(node.type)
         if handler is None and node.type.endswith(_EXPRESSION_SUFFIXES):
             self.value(node)
@@ -363,13 +363,13 @@ class Walker(WalkState):
             self.each(node)
 
     def _part(self, node: Node, field: str) -> None:
-        """Walk a part of a statement, if it has it."""
+        """Walk a part of a statement, if the statement has it."""
         child = node.child_by_field_name(field)
         if child is not None:
             self.statement(child)
 
     def _scope_macro(self, node: Node) -> None:
-        """``PTO2_SCOPE(...) {`` looks like a nested function definition to the grammar."""
+        """Walk ``PTO2_SCOPE(...) {``, which the grammar parses as a nested function definition."""
         self._part(node, "body")
 
     def _return(self, node: Node) -> None:
@@ -404,7 +404,7 @@ class Walker(WalkState):
             value = self._initial(declarator)
             if TASK_ARGS_TYPE.match(type_text) and value.args is None:
                 value = Value(args=TaskArgs())
-            self.found.name(name, type_text, value)
+            self.findings.name(name, type_text, value)
             self.scopes[-1][name] = value
 
     def _initial(self, declarator: Node) -> Value:
@@ -425,7 +425,7 @@ class Walker(WalkState):
 
 
 def _skip(walker: Walker, node: Node) -> None:
-    """Say nothing about values."""
+    """Ignore a node that has no effect on values."""
 
 
 _STATEMENTS: dict[str, Callable[[Walker, Node], None]] = {

@@ -1,4 +1,4 @@
-"""The file of a kernel: its functions, and what `kernel_entry` makes of its arguments and passes on.
+"""Reads a kernel's C++ file: its functions, and how `kernel_entry` unpacks its arguments and passes them on.
 
 Facts: the wrappers that PyPTO writes around assembled kernels, of all vintages.
 """
@@ -26,10 +26,10 @@ _LAUNCH = {"get_block_idx": "block", "get_block_num": "blocks", "get_sub_block_i
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the entry, made of `args[slot]`, of another variable (`source`), or of an id of the launch.
+    """A variable of the entry, initialised from `args[slot]`, another variable (`source`), or an id of the launch.
 
     Its `kind` is `descriptor` for a pointer to a tensor, `tensor` for one to its elements, `scalar`, `extent` (of
-    `axis`), `block`, `blocks` or `lane`. `ctype` is its type, empty for an assignment. `value` is its C++.
+    `axis`), `block`, `blocks` or `lane`. `ctype` is its type, empty for an assignment. `value` is its C++ expression.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Variable:
 
     @property
     def plain(self) -> str:
-        """Return the name without what wrappers add to it."""
+        """Return the name without the affixes that wrappers add."""
         return self.name.removesuffix("_tensor").removesuffix("_conv")
 
 
 @dataclass(frozen=True)
 class Unpacked:
-    """One `args[slot]`. `ctype` is the element or scalar type, empty where the code does not tell."""
+    """One `args[slot]`. `ctype` is the element or scalar type, empty if the code does not tell."""
 
     slot: int
     kind: str
@@ -61,7 +61,7 @@ class Unpacked:
 
 @dataclass(frozen=True)
 class CppFunction:
-    """A function with a body; `start` and `end` are the body's offsets, `name` is that without namespaces."""
+    """A function with a body. `start` and `end` are the body's offsets; `name` has no namespaces."""
 
     name: str
     parameters: tuple[str, ...]
@@ -80,9 +80,10 @@ class Call(NamedTuple):
 
 
 class KernelFile:
-    """A kernel's file, read; offsets are those of characters. A text that cannot be parsed has no functions.
+    """The parsed file of a kernel; offsets count characters.
 
-    With `only_entry` the functions before the entry, which may be long, are not read.
+    A text that cannot be parsed has no functions. With `only_entry` the functions before the entry, which may be long,
+    are not read.
     """
 
     def __init__(self, text: str, *, only_entry: bool = False) -> None:
@@ -130,7 +131,7 @@ class KernelFile:
 
     @cached_property
     def variables(self) -> list[Variable]:
-        """The variables of the entry that are made of its arguments, in order."""
+        """Return the variables of the entry that are derived from its arguments, in order."""
         names: dict[str, Variable] = {}
         for name, type_, value, node in self._assigned:
             if (origin := _origin(value, names)) is not None:
@@ -138,7 +139,7 @@ class KernelFile:
         return list(names.values())
 
     def slots(self) -> dict[int, str]:
-        """Return the name of the first variable that the entry makes of `args[i]`, by i."""
+        """Return, by argument index i, the name of the first variable that the entry initialises from `args[i]`."""
         own = [each for each in self.variables if each.kind in ("descriptor", "scalar") and not each.source]
         return {each.slot: each.plain for each in reversed(own)}
 
@@ -155,9 +156,10 @@ class KernelFile:
         return sorted(unpacked, key=lambda item: item.slot)
 
     def uses(self, slot: int) -> bool:
-        """Return whether the code may use argument `slot`. It is False only if the code clearly does not.
+        """Return whether the code may use argument `slot`.
 
-        The entry unpacks it and passes a pointer to the body by position. The body names its parameters.
+        Return False only if the code clearly does not use it. The entry unpacks the argument and passes it to the body
+        by position; the body names its parameters.
         """
         calls = self.calls()
         names, nodes = set[str](), list[Node]()
@@ -179,7 +181,7 @@ class KernelFile:
 
 
 def identifiers(node: Node, without: tuple[Node, ...] = ()) -> set[str]:
-    """Return the names of variables below a node, but for some subtrees."""
+    """Return the names of variables below a node, outside the subtrees ``without``."""
     unpacked, stack = set(), [node]
     while stack:
         one = stack.pop()
@@ -214,7 +216,7 @@ def _index(node: Node) -> int | None:
 
 
 def _slot(value: Node) -> int | None:
-    """Return the number of the argument that a value is made of."""
+    """Return the number of the argument that an expression reads."""
     for node in descend(value):
         owner = node.child_by_field_name("argument")
         if node.type == "subscript_expression" and owner is not None and text_of(owner) == "args":
@@ -223,7 +225,7 @@ def _slot(value: Node) -> int | None:
 
 
 def _origin(value: Node, names: dict[str, Variable]) -> tuple[str, int, int, str] | None:
-    """Return kind, slot, axis and source of a variable with this value."""
+    """Return kind, slot, axis and source of a variable that is initialised with this expression."""
     for node in descend(value):
         if node.type == "call_expression" and (kind := _LAUNCH.get(callee(node)[0])):
             return kind, 0, 0, ""

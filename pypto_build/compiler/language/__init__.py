@@ -55,14 +55,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Dynamic:
-    """An extent that is known when the program runs; `example` is its size in the snapshot."""
+    """An extent that is known only at run time; `example` is its size in the snapshot."""
 
     name: str
     example: int = 1
 
 
 def dynamic(name: str, example: int = 1) -> Dynamic:
-    """An extent called `name`, the same wherever it appears in a function's parameters."""
+    """Return an extent called `name`; it is the same in all parameters of a function."""
     if not name.isidentifier():
         raise ValueError(f"dynamic extent {name!r} is not a name")
     return Dynamic(name, example)
@@ -70,7 +70,7 @@ def dynamic(name: str, example: int = 1) -> Dynamic:
 
 @dataclass(frozen=True)
 class Annotation:
-    """A parameter's annotation, evaluated; `extents` are the dynamic ones by name."""
+    """A parameter's evaluated annotation; `extents` are the dynamic extents by name."""
 
     type: TensorType | ScalarType
     direction: Direction = Direction.IN
@@ -115,7 +115,7 @@ InOut = _directed(Direction.INOUT, "InOut")
 
 
 class Mem:
-    """Memories a tile can be put in explicitly, where the compiler's own choice is not wanted."""
+    """Memories that a program can choose for a tile instead of the compiler."""
 
     Vec = "vec"
     Mat = "mat"
@@ -136,7 +136,7 @@ _SPLIT_AXES = {"": -1, Split.UpDown: 0, Split.LeftRight: 1}
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """An operation; it means something only in the source of a decorated function."""
+    """An operation that is valid only in the source of a decorated function."""
 
     name: str
 
@@ -193,7 +193,7 @@ class JitFunction:
 
     @property
     def accepted(self) -> tuple[float, float] | None:
-        """Relative and absolute tolerance of the reference, if there is one."""
+        """Return the relative and absolute tolerance of the reference; None without a reference."""
         if self.reference_function is None:
             return None
         return self.tolerances.get("rtol", 1e-5), self.tolerances.get("atol", 1e-5)
@@ -247,7 +247,7 @@ class _Jit:
         return JitFunction(function, "inline")
 
     def host(self, *args: Callable[..., Any], ranks: int = 2) -> Any:
-        """`@pl.jit.host`, or `@pl.jit.host(ranks=4)`: how many chips the program is compiled for."""
+        """Decorate with `@pl.jit.host`, or `@pl.jit.host(ranks=4)` for the number of chips to compile for."""
         if type(ranks) is not int or not 1 <= ranks <= MOST_RANKS:
             raise ValueError(f"ranks is a number from 1 to {MOST_RANKS}, found {ranks!r}")
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 class DistributedTensor(Generic[T]):
     """`pld.DistributedTensor[[rows, cols], dtype]`: a tensor in a window.
 
-    Whether it is read or written follows from what the function does with it, unless Out or InOut says so.
+    The compiler infers whether it is read or written, unless Out or InOut is declared.
     """
 
     def __class_getitem__(cls, item: Any) -> Any:
@@ -80,7 +80,7 @@ class ReduceOp:
 
 
 class _Namespace:
-    """Operations by their name behind `pld.<namespace>.`"""
+    """Operations under their names after `pld.<namespace>.`"""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix

@@ -163,7 +163,7 @@ NOBODY, HERE, DEVICE, SIMULATOR = By(0), By.HERE, By.DEVICE, By.SIMULATOR
 
 
 @dataclass(frozen=True)
-class KnownAnswer:
+class ReferenceAnswer:
     """A known answer: its label, its elements, the implementations that give it, and its tolerance.
 
     ``ulps`` is the tolerance in units of the last place.
@@ -181,7 +181,7 @@ class Question:
 
     name: str
     dtype: str
-    answers: tuple[KnownAnswer, ...]
+    answers: tuple[ReferenceAnswer, ...]
 
     def _label(self, by: By) -> str:
         return next((answer.label for answer in self.answers if by in answer.by), "")
@@ -227,16 +227,16 @@ class Group:
         return f"_jit_conformance_{self.name}"
 
 
-def within(exact: Array, by: By, nearly: By = NOBODY) -> tuple[KnownAnswer, ...]:
+def within(exact: Array, by: By, nearly: By = NOBODY) -> tuple[ReferenceAnswer, ...]:
     """Return a correctly rounded answer in float32, and answers with the same values up to larger and larger errors.
 
     ``by`` gives the correctly rounded answer, ``nearly`` the one with the smallest error.
     """
     values = exact.astype(np.float32)
     return (
-        KnownAnswer("rounded correctly", values, by),
-        KnownAnswer(f"within {_ULPS[0]} of the last place", values, nearly, _ULPS[0]),
-        *(KnownAnswer(f"within {n} of the last place", values, ulps=n) for n in _ULPS[1:]),
+        ReferenceAnswer("rounded correctly", values, by),
+        ReferenceAnswer(f"within {_ULPS[0]} of the last place", values, nearly, _ULPS[0]),
+        *(ReferenceAnswer(f"within {n} of the last place", values, ulps=n) for n in _ULPS[1:]),
     )
 
 

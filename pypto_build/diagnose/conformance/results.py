@@ -103,7 +103,7 @@ def digest_of_inputs() -> str:
 _LARGEST = 1 << 22  # bytes of a results file; a file with all questions has a tenth of it
 
 
-class GivenOutput(msgspec.Struct, forbid_unknown_fields=True):
+class RecordedOutput(msgspec.Struct, forbid_unknown_fields=True):
     """The elements of one output: their type, and their bytes in memory order as hexadecimal digits."""
 
     dtype: str
@@ -115,7 +115,7 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
 
     kit: str
     platform: str
-    outputs: dict[str, GivenOutput]
+    outputs: dict[str, RecordedOutput]
     schema: Literal[1] = 1
 
 
@@ -178,7 +178,7 @@ def collect(root: Path, platform: str = "") -> Results:
     if len(roots) > 1:
         listed = ", ".join(sorted(str(path.relative_to(root)) or "." for path in roots))
         raise ArtifactError(root, f"holds outputs of several runs ({listed})", "name one of them")
-    outputs: dict[str, GivenOutput] = {}
+    outputs: dict[str, RecordedOutput] = {}
     ran_on = platform
     for group in groups():
         for directory in places[group.name]:
@@ -207,12 +207,12 @@ def _platform(output: Path) -> str:
     return read.platform if read.runtime == "embedded" else f"{read.platform} ({read.runtime})"
 
 
-def _outputs(directory: Path, group: Group) -> Iterator[tuple[str, GivenOutput]]:
+def _outputs(directory: Path, group: Group) -> Iterator[tuple[str, RecordedOutput]]:
     for question in group.questions:
         path = directory / f"{question.name}.pt"
         if path.is_file():
             tensor = read_pt(path)
-            yield question.name, GivenOutput(tensor.dtype, bytes(tensor.data).hex())
+            yield question.name, RecordedOutput(tensor.dtype, bytes(tensor.data).hex())
 
 
 def judge(results: Results, source: Path | str = "") -> list[Judgement]:
@@ -232,7 +232,7 @@ def _shown(text: str) -> str:
     return ascii(text[:60])
 
 
-def _judge(question: Question, outputs: Mapping[str, GivenOutput], source: Path | str) -> Judgement:
+def _judge(question: Question, outputs: Mapping[str, RecordedOutput], source: Path | str) -> Judgement:
     if question.name not in outputs:
         return Judgement(question, (), missing=True)
     output, expected = outputs[question.name], question.answers[0].values

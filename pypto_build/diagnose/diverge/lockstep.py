@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.run_options import FAST
+from pypto_build.facts.tasks import Slot, TensorView, slots_of
 from pypto_build.replay.compare import coordinates
-from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
-from pypto_build.replay.reference.slots import Slot, TensorArgument
+from pypto_build.replay.reference.hook import ReferenceFault, References
 from pypto_build.replay.values import STORAGE, Array, decode, is_float, storage
 
 # Comparison of two versions of a tensor: the elements that differ, and their values.
@@ -224,10 +224,10 @@ class Copies:
         written = {
             (slot.buffer, slot.size)
             for slot, direction in zip(slots, directions, strict=True)
-            if isinstance(slot, TensorArgument) and direction != "IN"
+            if isinstance(slot, TensorView) and direction != "IN"
         }
         for slot in slots:
-            if isinstance(slot, TensorArgument) and (slot.buffer, slot.size) in written:
+            if isinstance(slot, TensorView) and (slot.buffer, slot.size) in written:
                 key = (slot.buffer, slot.size)
                 if key not in self.buffers:
                     self.buffers[key] = torch.from_numpy(_bytes(*key).copy())
@@ -237,7 +237,7 @@ class Copies:
 
     def arguments(self) -> list[bytes]:
         """Return the current content of each argument."""
-        return [window(slot).tobytes() if isinstance(slot, TensorArgument) else b"" for slot in self.originals]
+        return [window(slot).tobytes() if isinstance(slot, TensorView) else b"" for slot in self.originals]
 
     def compare(self, finding: TaskFinding, limits: Limits) -> bool:
         """Fill in the first element that differs. Returns False if none does."""
@@ -253,7 +253,7 @@ class Copies:
         return self._rest_differs(finding, limits)
 
     def _window_differs(
-        self, number: int, slot: TensorArgument, copied: TensorArgument, finding: TaskFinding, limits: Limits
+        self, number: int, slot: TensorView, copied: TensorView, finding: TaskFinding, limits: Limits
     ) -> bool:
         actual, expected = np.ascontiguousarray(window(slot)), np.ascontiguousarray(window(copied))
         finding.difference = compare(actual, expected, slot.dtype, limits)
@@ -267,7 +267,7 @@ class Copies:
     def _rest_differs(self, finding: TaskFinding, limits: Limits) -> bool:
         """Fill in the first element that differs outside the arguments' windows, in their buffers."""
         for number, slot in enumerate(self.originals):
-            if not isinstance(slot, TensorArgument) or (slot.buffer, slot.size) not in self.buffers:
+            if not isinstance(slot, TensorView) or (slot.buffer, slot.size) not in self.buffers:
                 continue
             key = slot.buffer, slot.size
             real, copy = (_elements(side, slot.dtype) for side in (_bytes(*key), self.buffers[key].numpy()))
@@ -290,7 +290,7 @@ def _elements(data: Any, dtype: str) -> Any:
     return data[: len(data) // ITEMSIZE[dtype] * ITEMSIZE[dtype]].view(STORAGE[dtype])
 
 
-def window(slot: TensorArgument) -> Any:
+def window(slot: TensorView) -> Any:
     """Return an argument's stored elements in its shape. The array shares memory with the buffer."""
     whole = _elements(_bytes(slot.buffer, slot.size), slot.dtype)
     strides = tuple(stride * whole.itemsize for stride in slot.strides)
@@ -321,7 +321,7 @@ class ReferenceInputs:
     def _compare(self, call: Any) -> list[int]:
         differing = []
         for number, (slot, before) in enumerate(zip(slots_of(call), self.finding.inputs, strict=True)):
-            if not isinstance(slot, TensorArgument) or call.args[number].direction == "OUT":
+            if not isinstance(slot, TensorView) or call.args[number].direction == "OUT":
                 continue
             expected = np.ascontiguousarray(window(slot))
             actual = storage(before, slot.dtype, slot.shape)

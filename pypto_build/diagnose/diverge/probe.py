@@ -26,11 +26,11 @@ from pypto_build.artifact.cpp.text import split_arguments
 from pypto_build.artifact.errors import ArtifactError
 from pypto_build.artifact.files import read_bytes
 from pypto_build.diagnose.diverge.lockstep import Copies, Difference, Limits, Stop, TaskFinding, compare_bytes
+from pypto_build.facts.tasks import TensorView, slots_of
 from pypto_build.pto.ops import TABLE
 from pypto_build.pto.types import SPACES
-from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
+from pypto_build.replay.reference.hook import ReferenceFault, References
 from pypto_build.replay.reference.launch import Launch
-from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.reference.tasks import Member
 from pypto_build.toolchain.host import kernel_numerics
 
@@ -216,7 +216,7 @@ def read_events(path: Path, tensors: Sequence[object]) -> list[Event]:
 
 def _within(address: int, tensors: Sequence[object]) -> int:
     for slot in tensors:
-        if isinstance(slot, TensorArgument) and slot.buffer <= address < slot.buffer + slot.size:
+        if isinstance(slot, TensorView) and slot.buffer <= address < slot.buffer + slot.size:
             return address - slot.buffer
     return -1
 

@@ -21,10 +21,10 @@ from pypto_build.diagnose.diverge.findings import MODULE, ORCHESTRATION, element
 from pypto_build.diagnose.diverge.lockstep import Copies, Difference, Limits, Stop, compare, window
 from pypto_build.diagnose.findings import Finding, Related
 from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.facts.tasks import TensorView, slots_of
 from pypto_build.replay.compare import coordinates
-from pypto_build.replay.reference.hook import References, slots_of
+from pypto_build.replay.reference.hook import References
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
-from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.reference.tasks import scalar_of
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _with_program(launch: Launch, path: Path, limits: Limits) -> list[Finding]:
     return judge.findings
 
 
-_NAME_IT = "name the program that the artifact was made of with PROGRAM="
+_NAME_IT = "pass the program that the artifact was built from as PROGRAM=FILE"
 
 
 def _require_match(launch: Launch, program: ProgramText) -> None:
@@ -134,8 +134,8 @@ def _require_match(launch: Launch, program: ProgramText) -> None:
     takes = [param.variable for param in program.functions[program.entry].params]
     names = [*(t.name for t in launch.binding.tensors), *(s.name for s in launch.binding.scalars)]
     if set(takes) != set(names):
-        text = f"is not the program of this artifact: '{program.entry}' takes {', '.join(takes)}"
-        raise ArtifactError(program.path, f"{text}, the artifact {', '.join(names)}", _NAME_IT)
+        text = f"this artifact was built from another program: '{program.entry}' takes {', '.join(takes)}"
+        raise ArtifactError(program.path, f"{text}, but the artifact takes {', '.join(names)}", _NAME_IT)
     shapes = {tensor.name: tuple(tensor.shape) for tensor in launch.binding.tensors}
     for param in program.functions[program.entry].tensors():
         declared, there = param.type.shape, shapes[param.variable]
@@ -143,8 +143,8 @@ def _require_match(launch: Launch, program: ProgramText) -> None:
             not isinstance(a, int) or a == b for a, b in zip(declared, there, strict=True)
         )
         if not fits:
-            text = f"is not the program of this artifact: '{param.variable}' has the shape {list(declared)} there"
-            raise ArtifactError(program.path, f"{text}, in the artifact {list(there)}", _NAME_IT)
+            text = f"this artifact was built from another program: '{param.variable}' has shape {list(declared)} here"
+            raise ArtifactError(program.path, f"{text}, but {list(there)} in the artifact", _NAME_IT)
 
 
 def _one_line(error: Exception) -> str:
@@ -280,7 +280,7 @@ class _Judge:
         if call.block_num != expected.blocks:
             return f"runs on {call.block_num} blocks", f"in the program on {expected.blocks}"
         slots = slots_of(call)
-        tensors = [s for s in slots if isinstance(s, TensorArgument)]
+        tensors = [s for s in slots if isinstance(s, TensorView)]
         for number, (slot, tensor) in enumerate(zip(tensors, expected.tensors, strict=False)):
             name = self._parameter(expected, number)
             if tuple(slot.shape) != tensor.shape:
@@ -330,7 +330,7 @@ class _Judge:
         ours, theirs = Copies(slots, call), Copies(slots, call)
         if not self.references.execute(call, ours.slots):
             return
-        tensors = [s for s in theirs.slots if isinstance(s, TensorArgument)][: len(expected.tensors)]
+        tensors = [s for s in theirs.slots if isinstance(s, TensorView)][: len(expected.tensors)]
         arguments: list[Any] = [_tensor(slot) for slot in tensors]
         parameters = iter([*arguments, *(value for _, value in expected.scalars)])
         kernel = self.kernels[self.program.named(expected.kernel)]
@@ -341,7 +341,7 @@ class _Judge:
                 self.kernels["_program_block"][:] = [block, call.block_num]
             kernel(*values)
         for number, (mine, other) in enumerate(zip(ours.slots, theirs.slots, strict=True)):
-            if not isinstance(mine, TensorArgument) or not isinstance(other, TensorArgument):
+            if not isinstance(mine, TensorView) or not isinstance(other, TensorView):
                 continue
             if mine.buffer == other.buffer:  # an input
                 continue
@@ -350,9 +350,7 @@ class _Judge:
             if difference is not None and number < len(expected.tensors):
                 self._report_module(call, expected, number, mine, difference)
 
-    def _report_module(
-        self, call: Any, expected: Call, number: int, slot: TensorArgument, difference: Difference
-    ) -> None:
+    def _report_module(self, call: Any, expected: Call, number: int, slot: TensorView, difference: Difference) -> None:
         names = "+".join(dict.fromkeys(name for _, _, name in call.kernels))
         body = self.references.members(call)
         path = body[0].body.unit.path if body else self.launch.artifact
@@ -403,7 +401,7 @@ def _in_order(params: Sequence[IrParam], values: list[Any]) -> list[Any]:
     return [tensors.pop(0) if isinstance(param, TensorParam) else scalars.pop(0) for param in params]
 
 
-def _tensor(slot: TensorArgument) -> Any:
+def _tensor(slot: TensorView) -> Any:
     import torch
 
     from pypto_build.replay.reference.tasks import memory

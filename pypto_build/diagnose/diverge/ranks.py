@@ -40,6 +40,7 @@ from pypto_build.diagnose.recorded.args_dump import DumpedArg
 from pypto_build.diagnose.recorded.ranks import RanksRun
 from pypto_build.diagnose.requests import engine_of, request_of
 from pypto_build.facts.run_options import TORCH
+from pypto_build.facts.tasks import Slot, TensorView
 from pypto_build.replay import replay
 from pypto_build.replay.chips.collectives import collective_of, inputs_of, signal_of
 from pypto_build.replay.chips.dispatches import Dispatch
@@ -48,7 +49,6 @@ from pypto_build.replay.chips.memory import Windows
 from pypto_build.replay.chips.records import HOST, DispatchRow
 from pypto_build.replay.chips.reference import RankHook
 from pypto_build.replay.reference.hook import ReferenceFault, References
-from pypto_build.replay.reference.slots import Slot, TensorArgument
 from pypto_build.replay.run_options import SettingValue
 from pypto_build.replay.values import is_float
 from pypto_build.replay.verdict import Verdict
@@ -110,7 +110,7 @@ def partings(
     run(replace(engine_of(options, reference=True), by_modules=True, watch=_Modules(at, directory)), "torch-probed")
     for path in sorted(directory.glob(f"{_TOLD}.*"), key=lambda path: int(path.suffix[1:])):
         block = msgspec.msgpack.decode(read_bytes(path), type=ReferenceBlock)
-        tensors = [TensorArgument(*tensor) for tensor in block.tensors]
+        tensors = [TensorView(*tensor) for tensor in block.tensors]
         partings = []
         for member in block.members:
             events = read_events(directory / f"{member.kernel}.{member.lane}{path.suffix}", tensors)
@@ -173,7 +173,7 @@ class _Modules(_Watcher):
                 with suppress(ReferenceFault):  # what it had written until then counts
                     hook(call)
             finally:
-                block = ReferenceBlock([slot for slot in slots if isinstance(slot, TensorArgument)], [])
+                block = ReferenceBlock([slot for slot in slots if isinstance(slot, TensorView)], [])
                 for member in hook.members(call):
                     wrote, unit = recorder.of(member), str(member.body.unit.path)
                     block.members.append(ReferenceMember(member.name, member.lane, unit, wrote.events, wrote.dtypes))

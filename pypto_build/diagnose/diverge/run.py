@@ -27,11 +27,11 @@ from pypto_build.diagnose.diverge.lockstep import (
 from pypto_build.diagnose.diverge.probe import KernelParting, locate
 from pypto_build.diagnose.findings import deliver
 from pypto_build.diagnose.recorded.args_dump import ArgsDump, DumpedArg, find_manifest, read_dump
+from pypto_build.facts.tasks import Slot, TensorView, slots_of
 from pypto_build.pto.torch.followed import line_on
 from pypto_build.replay.compare import coordinates
-from pypto_build.replay.reference.hook import References, slots_of
+from pypto_build.replay.reference.hook import References
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
-from pypto_build.replay.reference.slots import Slot, TensorArgument
 from pypto_build.replay.reference.tasks import run_blocks
 from pypto_build.replay.values import STORAGE, Array
 
@@ -107,7 +107,7 @@ class _DumpHook:
         slots: list[Slot] = []
         for index, slot in enumerate(local):
             record = before.get(index) or after.get(index)
-            if not isinstance(slot, TensorArgument) or record is None:
+            if not isinstance(slot, TensorView) or record is None:
                 slots.append(slot)
                 continue
             strides = record.strides or slot.strides
@@ -116,7 +116,7 @@ class _DumpHook:
             buffer = np.full(max(extent * item.itemsize, item.itemsize), fill, dtype=np.uint8)
             self.keep.append(buffer)
             shape, strides = tuple(record.shape), tuple(strides)
-            tensor = TensorArgument(buffer.ctypes.data, buffer.nbytes, 0, record.dtype, shape, strides)
+            tensor = TensorView(buffer.ctypes.data, buffer.nbytes, 0, record.dtype, shape, strides)
             if index in before:
                 window(tensor)[...] = self.dump.stored(before[index])
             slots.append(tensor)
@@ -124,7 +124,7 @@ class _DumpHook:
 
     def _differs(self, finding: TaskFinding, index: int, record: DumpedArg, slots: Sequence[Slot]) -> bool:
         recorded = np.ascontiguousarray(self.dump.stored(record))
-        one, other = (np.ascontiguousarray(window(slot)) for slot in slots if isinstance(slot, TensorArgument))
+        one, other = (np.ascontiguousarray(window(slot)) for slot in slots if isinstance(slot, TensorView))
         mask = mask_of(recorded, one, record.dtype, self.limits)
         mask &= ~(one.view(np.uint8).reshape(*one.shape, -1) != other.view(np.uint8).reshape(*one.shape, -1)).any(-1)
         if not mask.any():
@@ -139,7 +139,7 @@ class _DumpHook:
         differing = []
         for index, record in sorted(before.items()):
             slot = local[index]
-            if not isinstance(slot, TensorArgument) or record.role == "output":
+            if not isinstance(slot, TensorView) or record.role == "output":
                 continue
             recorded, here = np.ascontiguousarray(self.dump.stored(record)), np.ascontiguousarray(window(slot))
             if mask_of(recorded, here, record.dtype, self.limits).any():

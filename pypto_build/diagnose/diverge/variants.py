@@ -98,7 +98,7 @@ def _span(match: re.Match[str], group: str) -> Passage:
     return Passage(match.start(group), match.end(group), match[group])
 
 
-def _known(value: str, at: int, plain: str) -> bool:
+def _is_supplied(value: str, at: int, plain: str) -> bool:
     """Return whether all variables of a value occur in the text before an offset."""
     return all(re.search(rf"\b{name}\b", plain[:at]) for name in _NAME.findall(value))
 
@@ -110,7 +110,7 @@ def _exchanges(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]:
             alike = one.method == other.method == "scalar" or {one.method, other.method} <= {*_TENSORS}
             if other.owner != one.owner or one.value == other.value or not alike:
                 continue
-            if _known(other.value, one.statement.start, plain):
+            if _is_supplied(other.value, one.statement.start, plain):
                 changes = (
                     (one.statement, one.with_value(other.value)),
                     (other.statement, other.with_value(one.value)),
@@ -164,7 +164,7 @@ def _replacements(arguments: Sequence[_Argument], plain: str) -> Iterator[Trial]
     for kinds, values in ((("scalar",), dict.fromkeys(scalars)), (_TENSORS, dict.fromkeys(tensors))):
         for argument in arguments:
             for value in values if argument.method in kinds else ():
-                if value != argument.value and _known(value, argument.statement.start, plain):
+                if value != argument.value and _is_supplied(value, argument.statement.start, plain):
                     change = (argument.statement, argument.with_value(value))
                     yield Trial(f"{value} in place of {argument.value}", (change,))
 
@@ -247,7 +247,8 @@ def python_trials(text: str, functions: Collection[str], rounding: str = "") -> 
     candidates: list[Trial] = []
     alias = next((name.asname for line in tree.body for name in getattr(line, "names", ()) if name.asname), "")
     if rounding:
-        candidates += [trial for node in nodes for trial in _rounded(source, node, rounding, alias)]
+        first = sorted(nodes, key=lambda node: not _multiplies_matrices(node))
+        candidates += [trial for node in first for trial in _rounded(source, node, rounding, alias)]
     for kind in _KINDS:
         candidates += [trial for node in nodes for trial in kind(source, node)]
     constants = [name.id for line in tree.body if isinstance(line, ast.Assign) for target in line.targets
@@ -449,6 +450,13 @@ def _added(source: _Source, body: ast.FunctionDef, alias: str) -> Iterator[Trial
                 words = f"'{operator} {name}' after '{_short(span.text)}'"
                 yield _trial(span, f"({span.text}) {operator} {name}", words)
         names += [target.id for target in getattr(node, "targets", ()) if isinstance(target, ast.Name)]
+
+
+def _multiplies_matrices(node: ast.AST) -> bool:
+    """Return whether this is a product of matrices: the cube takes operands of 16 bits, so casts stand there."""
+    if isinstance(node, ast.Call):
+        return getattr(node.func, "attr", "") in ("matmul", "mm", "bmm")
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
 
 
 def _rounded(source: _Source, node: ast.AST, dtype: str, alias: str) -> Iterator[Trial]:

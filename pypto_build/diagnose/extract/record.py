@@ -6,17 +6,18 @@ import ctypes
 import importlib.util
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.facts.dtypes import ITEMSIZE
+from pypto_build.facts.tasks import Task, TaskArgument, TensorView, joined, task_of
 from pypto_build.replay.faults import RunFault
 from pypto_build.replay.reference.launch import Launch, Progress, in_child
-from pypto_build.replay.reference.slots import TensorArgument
 
 # Choice of tasks: TASK=37, TASK=3-7, KERNEL=name or FROM=37.
 
@@ -84,56 +85,11 @@ def _range(text: str) -> tuple[int, int]:
 _MOST_BYTES = 4 << 30
 
 
-@dataclass(frozen=True)
-class TensorUse:
-    """A tensor argument of a task: its declared direction (IN, OUT, INOUT, NO_DEP), and the bytes of its window."""
-
-    index: int
-    direction: str
-    view: TensorArgument
-    before: bytes = field(repr=False)
-    after: bytes = field(default=b"", repr=False)
-
-
-@dataclass(frozen=True)
-class ScalarUse:
-    """A scalar argument of a task: the 64-bit word, and the element type that it was added as."""
-
-    index: int
-    bits: int
-    dtype: str
-
-
-@dataclass
-class RecordedTask:
-    """A task: its kernels as (role, func_id, name), its blocks, and its arguments in the order of args[].
-
-    ``together`` says that its blocks start at the same time.
-    """
-
-    number: int
-    task_id: int
-    kernels: tuple[tuple[str, int, str], ...]
-    blocks: int
-    together: bool
-    args: list[TensorUse | ScalarUse]
-
-    @property
-    def title(self) -> str:
-        """The number and the kernels, such as `task 3 kernel_mul`."""
-        return f"task {self.number} {'+'.join(dict.fromkeys(name for _, _, name in self.kernels))}"
-
-    @property
-    def tensors(self) -> list[TensorUse]:
-        """The tensors among its arguments."""
-        return [one for one in self.args if isinstance(one, TensorUse)]
-
-
 @dataclass
 class RecordedRun:
     """The chosen tasks in the order of submission, the number of all tasks, the text of deps.json, and notes."""
 
-    tasks: list[RecordedTask] = field(default_factory=list)
+    tasks: list[Task] = field(default_factory=list)
     count: int = 0
     graph: str = ""
     notes: list[str] = field(default_factory=list)
@@ -244,43 +200,36 @@ class _Recorder:
         if not tasks or tasks[-1].number != call.number:
             tasks.append(self._task(call))
         self._execute(call)
-        task = tasks[-1]
-        task.args = [_after(one) if isinstance(one, TensorUse) else one for one in task.args]
+        tasks[-1] = replace(tasks[-1], args=tuple(map(_after, tasks[-1].args)))
 
     def _execute(self, call: Any) -> None:
         if self._references is not None and self._references.execute(call):
             return
         if self._references is not None:
-            names = "+".join(dict.fromkeys(name for _, _, name in call.kernels))
+            names = joined(name for _, _, name in call.kernels)
             self.recording.notes.append(f"{names} has no .pto module: its outputs are those of the kernel itself")
         if self.golden:
             call.run()
 
-    def _task(self, call: Any) -> RecordedTask:
-        args: list[TensorUse | ScalarUse] = []
-        for index, (argument, slot) in enumerate(zip(call.args, call.slots(), strict=True)):
-            if not isinstance(slot, tuple):
-                args.append(ScalarUse(index, slot, argument.dtype))
-                continue
-            view = TensorArgument(*slot)
-            before = window_bytes(view)
+    def _task(self, call: Any) -> Task:
+        task = task_of(call)
+        args = []
+        for arg in task.args:
+            before = b"" if arg.scalar else window_bytes(arg.view)
             self._total += 2 * len(before)
             if self._total > _MOST_BYTES:
                 what = f"the arguments of the tasks up to {call.number} take more than {_MOST_BYTES >> 30} GB"
                 raise ArtifactError("extract", what, "name fewer tasks")
-            args.append(TensorUse(index, argument.direction, view, before))
-        kernels = tuple((str(role), int(func_id), str(name)) for role, func_id, name in call.kernels)
-        together = call.block is None and call.block_num > 1
-        return RecordedTask(call.number, call.task_id, kernels, call.block_num, together, args)
+            args.append(replace(arg, before=before))
+        return replace(task, args=tuple(args))
 
 
-def _after(use: TensorUse) -> TensorUse:
-    after = window_bytes(use.view)
-    kept = use.before if after == use.before else after
-    return replace(use, after=kept)
+def _after(arg: TaskArgument) -> TaskArgument:
+    after = b"" if arg.scalar else window_bytes(arg.view)
+    return replace(arg, after=arg.before if after == arg.before else after)
 
 
-def window_bytes(view: TensorArgument) -> bytes:
+def window_bytes(view: TensorView) -> bytes:
     """Return the current bytes of a view's window."""
     if view.empty:
         return b""
@@ -289,7 +238,7 @@ def window_bytes(view: TensorArgument) -> bytes:
     return ctypes.string_at(view.buffer + first * size, (last - first) * size)
 
 
-def elements(view: TensorArgument, array: np.ndarray[Any, Any], base: int) -> np.ndarray[Any, Any]:
+def elements(view: TensorView, array: np.ndarray[Any, Any], base: int) -> np.ndarray[Any, Any]:
     """Return a view's elements in an array that starts at element ``base`` of the allocation. They share memory."""
     if view.empty:
         return array[:0]
@@ -299,7 +248,7 @@ def elements(view: TensorArgument, array: np.ndarray[Any, Any], base: int) -> np
     )
 
 
-def numbers(tasks: Sequence[RecordedTask]) -> str:
+def numbers(tasks: Sequence[Task]) -> str:
     """Return the numbers of tasks in the syntax of TASK=: `3`, `3-7` or `3,9`."""
     parts: list[list[int]] = []
     for task in tasks:

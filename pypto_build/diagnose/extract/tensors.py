@@ -19,11 +19,11 @@ from pypto_build.artifact import Artifact, ArtifactError
 from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.shapes import row_major_strides
 from pypto_build.compiler.cpp_scalars import RESERVED
-from pypto_build.diagnose.extract.record import RecordedTask, TensorUse, elements
+from pypto_build.diagnose.extract.record import elements
 from pypto_build.diagnose.recorded.graph import Edge, TaskGraph, read_graph
 from pypto_build.diagnose.recorded.names import find_names, match_tasks, submissions, tensor_names
 from pypto_build.facts.dtypes import ITEMSIZE
-from pypto_build.replay.reference.slots import TensorArgument
+from pypto_build.facts.tasks import Task, TaskArgument, TensorView
 from pypto_build.replay.values import STORAGE, decode
 
 # Explicit dependencies of extracted tasks, and the names of their parameters.
@@ -37,21 +37,21 @@ class OrderBesides:
     manual: frozenset[int] = frozenset()
 
 
-def order_of(graph: TaskGraph, tasks: Sequence[RecordedTask], parameters: Sequence[Parameter]) -> OrderBesides:
+def order_of(graph: TaskGraph, tasks: Sequence[Task], parameters: Sequence[Parameter]) -> OrderBesides:
     """Return the order of the run, as far as it does not follow from the tensors of the extracted tasks."""
-    by_id = {task.task_id: task for task in tasks}
+    by_id = {task.id: task for task in tasks}
     together = _sharing(parameters)
     after: dict[int, list[int]] = {}
     for task in tasks:
         waits: set[int] = set()
-        pending = [task.task_id]
+        pending = [task.id]
         seen = set(pending)
         while pending:
             succ = pending.pop()
             for pred, edges in graph.preds.get(succ, {}).items():
                 if pred in by_id:
                     number = by_id[pred].number
-                    if not (succ == task.task_id and _implied(edges, (number, task.number), together)):
+                    if not (succ == task.id and _implied(edges, (number, task.number), together)):
                         waits.add(number)
                 elif pred not in seen:
                     seen.add(pred)
@@ -76,16 +76,14 @@ def _implied(edges: Sequence[Edge], pair: tuple[int, int], together: set[tuple[i
     return pair in together and any(edge.arg >= 0 for edge in edges)
 
 
-def name_parameters(
-    parameters: Sequence[Parameter], tasks: Sequence[RecordedTask], source: Artifact, graph: TaskGraph
-) -> None:
+def name_parameters(parameters: Sequence[Parameter], tasks: Sequence[Task], source: Artifact, graph: TaskGraph) -> None:
     """Give each parameter the name of its variable in the orchestration, else that of the kernel's argument."""
     orchestration = submissions(source.orchestration.source)
     sites = match_tasks(graph, orchestration.submits)
     variables = tensor_names(graph, sites, orchestration)
     by_id = {task.id: task for task in graph.tasks}
-    ids = {task.number: task.task_id for task in tasks}
-    kernels = {task.number: [func_id for _, func_id, _ in task.kernels] for task in tasks}
+    ids = {task.number: task.id for task in tasks}
+    kernels = {task.number: task.func_ids for task in tasks}
     named = find_names(source.root)
     taken: set[str] = set(RESERVED)
     for one in parameters:
@@ -133,7 +131,7 @@ class Parameter:
     final: Elements
     name: str = ""
     scratch: bool = False
-    uses: list[tuple[int, TensorUse]] = field(default_factory=list)  # with the task numbers
+    uses: list[tuple[int, TaskArgument]] = field(default_factory=list)  # with the task numbers
 
     @property
     def dtype(self) -> str:
@@ -162,16 +160,16 @@ class _Growing:
         self.needed = np.zeros(last - first, bool)  # its initial content may be needed
         self.read = np.zeros(last - first, bool)
         self.changed = np.zeros(last - first, bool)
-        self.uses: list[tuple[int, TensorUse]] = []
+        self.uses: list[tuple[int, TaskArgument]] = []
 
-    def follows(self, use: TensorUse) -> bool:
+    def follows(self, use: TaskArgument) -> bool:
         """Return whether the content before the task equals the content after the earlier tasks."""
         here = elements(use.view, self.now, self.first)
         filled = elements(use.view, self.known, self.first)
         read = elements(use.view, self._window(use.before), use.view.window[0])
         return bool((here == read)[filled].all())
 
-    def add(self, number: int, use: TensorUse) -> None:
+    def add(self, number: int, use: TaskArgument) -> None:
         self.uses.append((number, use))
         if use.view.empty:
             return
@@ -193,7 +191,7 @@ class _Growing:
         elements(view, self.now, self.first)[...] = elements(view, after, start)
         elements(view, self.known, self.first)[...] = True
 
-    def wrote(self, use: TensorUse) -> None:
+    def wrote(self, use: TaskArgument) -> None:
         """Mark the elements that a task wrote. All uses of the task must be added before."""
         if use.direction != "IN" and not use.view.empty:
             elements(use.view, self.written, self.first)[...] = True
@@ -228,14 +226,14 @@ class _Growing:
         return result
 
 
-def parameters(tasks: Sequence[RecordedTask]) -> list[Parameter]:
+def parameters(tasks: Sequence[Task]) -> list[Parameter]:
     """Return the parameters of the tasks, in the order of their first use."""
     growing: list[_Growing] = []
     current: dict[tuple[tuple[int, int, str], int], _Growing] = {}
-    groups = {task.number for task in tasks if len({name for _, _, name in task.kernels}) > 1}
+    groups = {task.number for task in tasks if len(set(task.names)) > 1}
     ranges = _merged(use for task in tasks for use in task.tensors)
     for task in tasks:
-        used: list[tuple[_Growing, TensorUse]] = []
+        used: list[tuple[_Growing, TaskArgument]] = []
         for use in task.tensors:
             key = _key(use.view)
             if task.number in groups and use.direction == "OUT" and use.after is use.before:
@@ -255,16 +253,16 @@ def parameters(tasks: Sequence[RecordedTask]) -> list[Parameter]:
     return [one.done() for one in growing]
 
 
-def _again(one: _Growing, task: RecordedTask) -> bool:
+def _again(one: _Growing, task: Task) -> bool:
     """Return whether the task has the tensor in another argument, too, which explains a difference in content."""
     return any(number == task.number for number, _ in one.uses)
 
 
-def _key(view: TensorArgument) -> tuple[int, int, str]:
+def _key(view: TensorView) -> tuple[int, int, str]:
     return view.buffer, view.size, view.dtype
 
 
-def _merged(uses: Iterable[TensorUse]) -> dict[tuple[int, int, str], list[tuple[int, int]]]:
+def _merged(uses: Iterable[TaskArgument]) -> dict[tuple[int, int, str], list[tuple[int, int]]]:
     """Return the windows by allocation and element type. Windows that touch are joined."""
     by_key: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
     for use in uses:
@@ -281,7 +279,7 @@ def _merged(uses: Iterable[TensorUse]) -> dict[tuple[int, int, str], list[tuple[
     return merged
 
 
-def _shape(views: Sequence[TensorArgument], first: int, last: int) -> tuple[tuple[int, ...], int]:
+def _shape(views: Sequence[TensorView], first: int, last: int) -> tuple[tuple[int, ...], int]:
     """Return the row-major shape that all views can be made from, and its first element."""
     filled = [view for view in views if not view.empty]
     if not filled:
@@ -298,7 +296,7 @@ def _shape(views: Sequence[TensorArgument], first: int, last: int) -> tuple[tupl
     return (rows, *inner), first
 
 
-def steps_to(shape: tuple[int, ...], base: int, view: TensorArgument) -> list[ViewStep]:
+def steps_to(shape: tuple[int, ...], base: int, view: TensorView) -> list[ViewStep]:
     """Return the calls that make ``view`` from a row-major tensor of ``shape`` that begins at element ``base``.
 
     Raises ArtifactError if no calls do.
@@ -329,9 +327,7 @@ def steps_to(shape: tuple[int, ...], base: int, view: TensorArgument) -> list[Vi
     )
 
 
-def _windowed(
-    shape: tuple[int, ...], strides: tuple[int, ...], offset: int, view: TensorArgument
-) -> list[ViewStep] | None:
+def _windowed(shape: tuple[int, ...], strides: tuple[int, ...], offset: int, view: TensorView) -> list[ViewStep] | None:
     """Return the calls if each axis of the view is part of one axis of the tensor, else None.
 
     The calls may take steps (`slice`) and exchange axes (`permute`).

@@ -11,9 +11,10 @@ import msgspec
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
 from pypto_build.artifact.files import decode_json, read_bytes
 from pypto_build.artifact.modules import function_names, module_digest
-from pypto_build.diagnose.extract.record import Choice, RecordedRun, RecordedTask, record
+from pypto_build.diagnose.extract.record import Choice, RecordedRun, record
 from pypto_build.diagnose.extract.tensors import kept_graph, name_parameters, order_of, parameters
 from pypto_build.diagnose.extract.write import Extracted, api_of, write_artifact
+from pypto_build.facts.tasks import Task
 from pypto_build.replay.reference.launch import Launch
 
 # Sources that the build compiled: a kernel whose module was edited has the module's body, which is kept in OUT.
@@ -86,9 +87,7 @@ def extract(launch: Launch, plan: Plan) -> tuple[Extracted, RecordedRun]:
     return write_tasks(launch, plan, recorded, recorded.tasks, golden), recorded
 
 
-def write_tasks(
-    launch: Launch, plan: Plan, recording: RecordedRun, tasks: list[RecordedTask], golden: str
-) -> Extracted:
+def write_tasks(launch: Launch, plan: Plan, recording: RecordedRun, tasks: list[Task], golden: str) -> Extracted:
     """Write some of the tasks of a recording as an artifact."""
     source, raw = as_built(load_artifact(launch.artifact), launch.build_dir)
     inputs = parameters(tasks)

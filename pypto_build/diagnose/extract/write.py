@@ -18,9 +18,10 @@ from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.records import Kernel
 from pypto_build.compiler.emit_artifact import manifest_text
 from pypto_build.compiler.vintages import TODAY, VINTAGES, ApiVintage
-from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse, numbers
+from pypto_build.diagnose.extract.record import numbers
 from pypto_build.diagnose.extract.tensors import OrderBesides, Parameter, ViewStep, steps_to
 from pypto_build.facts.dtypes import DTYPES
+from pypto_build.facts.tasks import Task, TaskArgument
 from pypto_build.replay.reference.entry import read_entry
 
 # Writer of an extracted artifact's orchestration: C++ that submits its tasks with the recorded views and scalars.
@@ -60,7 +61,7 @@ class Text:
 
     def __init__(
         self,
-        tasks: Sequence[RecordedTask],
+        tasks: Sequence[Task],
         parameters: Sequence[Parameter],
         vintage: ApiVintage,
         *,
@@ -107,41 +108,40 @@ class Text:
         yield f"TaskOutputTensors {one.name}_alloc = alloc_tensors({info});"
         yield f"const {self.vintage.tensor}& ext_{one.name} = {one.name}_alloc.get_ref(0);"
 
-    def _task(self, at: int, task: RecordedTask, awaited: bool) -> Iterator[str]:
+    def _task(self, at: int, task: Task, awaited: bool) -> Iterator[str]:
         names = {use.index: "" for use in task.tensors}
         for use in task.tensors:
             names[use.index] = yield from self._view(task, use)
         params = f"params_t{at}"
-        yield f"// Task {at}: {task.title.partition(' ')[2].partition(' ')[2]} (task {task.number} of the run)"
+        yield f"// Task {at}: {task.kernel} (task {task.number} of the run)"
         yield f"{self.vintage.task_args} {params};"
         for arg in task.args:
-            if isinstance(arg, TensorUse):
-                yield f"{params}.{_ADD[arg.direction]}({names[arg.index]});"
-            else:
+            if arg.scalar:
                 yield f"{params}.add_scalar({_scalar(arg)});"
+            else:
+                yield f"{params}.{_ADD[arg.direction]}({names[arg.index]});"
         before = self.after.get(task.number, ())
         if before:
             yield f"PTO2TaskId {params}_deps[{len(before)}] = {{{', '.join(f'id_{number}' for number in before)}}};"
             yield f"{params}.set_dependencies({params}_deps, {len(before)});"
-        if task.blocks != 1:
-            yield f"{params}.launch_spec.{self.setter}({task.blocks});"
+        if task.block_num != 1:
+            yield f"{params}.launch_spec.{self.setter}({task.block_num});"
         if task.together:
             yield f"{params}.launch_spec.set_require_sync_start(true);"
-        lanes = {role: func_id for role, func_id, _ in task.kernels}
-        if len(lanes) > 1 or "aiv1" in lanes:
-            order = [str(lanes.get(role, "INVALID_KERNEL_ID")) for role in ("aic", "aiv0", "aiv1")]
+        aic, aiv, second = task.kernels
+        if second >= 0 or (aic >= 0 and aiv >= 0):
+            order = [str(func_id) if func_id >= 0 else "INVALID_KERNEL_ID" for func_id in task.kernels]
             yield f"MixedKernels mixed_{at} = {{{', '.join(order)}}};"
             submit = f"rt_submit_task(mixed_{at}, {params})"
         else:
-            core = "aic" if "aic" in lanes else "aiv"
-            submit = f"rt_submit_{core}_task({next(iter(lanes.values()))}, {params})"
+            submit = f"rt_submit_{'aic' if aic >= 0 else 'aiv'}_task({max(aic, aiv)}, {params})"
         if awaited:
             yield f"TaskOutputTensors outs_t{at} = {submit};"
             yield f"id_{task.number} = outs_t{at}.task_id();"
         else:
             yield f"{submit};"
 
-    def _view(self, task: RecordedTask, use: TensorUse) -> Generator[str, None, str]:
+    def _view(self, task: Task, use: TaskArgument) -> Generator[str, None, str]:
         parameter, _ = self.uses[task.number, use.index]
         name = f"ext_{parameter.name}"
         stem = parameter.name
@@ -175,10 +175,10 @@ def _numbers(values: Sequence[int]) -> str:
     return ", ".join(map(str, values))
 
 
-def _scalar(arg: ScalarUse) -> str:
+def _scalar(arg: TaskArgument) -> str:
     """Return a scalar's 64-bit word as C++. Small words are decimal, because they are sizes and counts."""
     bits = arg.bits & (1 << 64) - 1
-    if arg.dtype.startswith("int") and bits >= 1 << 63:
+    if arg.view.dtype.startswith("int") and bits >= 1 << 63:
         return f"(int64_t){bits - (1 << 64)}" if bits != 1 << 63 else "(int64_t)INT64_MIN"
     return f"(uint64_t){bits}" if bits < 1 << 20 else f"(uint64_t)0x{bits:x}ULL"
 
@@ -196,7 +196,7 @@ class Extracted:
     source: Artifact
     platform: str
     vintage: str
-    tasks: Sequence[RecordedTask]
+    tasks: Sequence[Task]
     parameters: Sequence[Parameter]
     order: OrderBesides
     golden: str
@@ -254,7 +254,7 @@ def require_own(root: Path) -> None:
 
 
 def _write(extracted: Extracted, root: Path) -> None:
-    used = {func_id for task in extracted.tasks for _, func_id, _ in task.kernels}
+    used = {func_id for task in extracted.tasks for func_id in task.func_ids}
     kernels = [kernel for kernel in extracted.source.kernels if kernel.func_id in used]
     places = [(kernel, _copy_kernel(kernel, extracted.source.root, root)) for kernel in kernels]
     copy_modules(kernels, extracted.source.root, root, extracted.raw)

@@ -305,7 +305,7 @@ def _order_finding(
     position = swap[1]
     one, other = swap[0][position], swap[0][position + 1]
     shared = _shared(evidence, one, other)
-    path, line, related = _place(evidence, one, other, shared)
+    path, line, related = _racing_position(evidence, one, other, shared)
     assert evidence.graph is not None
     numbers = tuple(evidence.graph.order.numbers.get(raw, -1) for raw in (one, other))
     return Finding(
@@ -347,7 +347,7 @@ def _shared(evidence: Evidence, one: int, other: int) -> list[tuple[int, int]]:
     return sorted(pairs, key=lambda pair: not (first[pair[0]].writes or second[pair[1]].writes))
 
 
-def _place(
+def _racing_position(
     evidence: Evidence, one: int, other: int, shared: list[tuple[int, int]]
 ) -> tuple[str, int, tuple[Related, ...]]:
     """Return the line where the second task declares the shared argument, and that of the first task."""

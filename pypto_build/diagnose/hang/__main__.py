@@ -360,7 +360,7 @@ class Hang:
         """Return at most one finding: the cause that the logs name, at its source line."""
         facts = self.facts
         if facts.fault:
-            path, line = self._kernel_place(self.culprit())
+            path, line = self._kernel_position(self.culprit())
             hint = "look at the kernel's TASSIGN addresses and tile sizes: scons pto_check, scons lint"
             return [self._finding("hang/core-fault", facts.fault, hint, path, line, facts.fault_at)]
         if facts.timeout is not None:
@@ -382,9 +382,9 @@ class Hang:
         task = self.culprit() if timeout.name == "S1" else self._first("READY" if timeout.name == "S3" else "WAIT")
         message = f"{timeout.name} {code.name}: {code.message}" + (f": {self.title(task)}" if task else "")
         if timeout.name == "S1":
-            path, line = self._kernel_place(task)
+            path, line = self._kernel_position(task)
         else:
-            path, line = self._submit_place(task)
+            path, line = self._submit_position(task)
         rule = f"hang/{code.name}"
         return self._finding(rule, message, code.hint, path, line, self.facts.timeout_at, task)
 
@@ -422,7 +422,7 @@ class Hang:
             related=related,
         )
 
-    def _kernel_place(self, task: StalledTask | None) -> tuple[str, int]:
+    def _kernel_position(self, task: StalledTask | None) -> tuple[str, int]:
         """Return the position of the function that the kernel's entry calls, else of the entry itself."""
         func_ids = (task.func_ids or self._func_ids(task.id)) if task else ()
         kernel = next((self.evidence.names.kernels[i] for i in func_ids if i in self.evidence.names.kernels), None)
@@ -432,7 +432,7 @@ class Hang:
         line = wrapper.called.line if wrapper.called else wrapper.code.line(wrapper.entry[0]) if wrapper.entry else 0
         return self._short(kernel.source), line
 
-    def _submit_place(self, task: StalledTask | None) -> tuple[str, int]:
+    def _submit_position(self, task: StalledTask | None) -> tuple[str, int]:
         position = self.evidence.submitted_at(task.id) if task else ""
         if task and not position and self.evidence.artifact:
             line_ = self._by_order.get(task.id & 0xFFFFFFFF, ((), 0))[1]

@@ -21,7 +21,7 @@ from pypto_build.artifact.distributed import load_distributed, read_chips
 from pypto_build.artifact.files import read_record, read_source
 from pypto_build.artifact.interface import relative_source
 from pypto_build.artifact.layout import DRIVER
-from pypto_build.artifact.outputs import actual_place
+from pypto_build.artifact.outputs import local_source
 from pypto_build.diagnose.findings import Finding, Related, below, deliver
 from pypto_build.diagnose.hazards import record as checked
 from pypto_build.diagnose.hazards.analysis import analyse
@@ -446,7 +446,7 @@ def read_accesses(directory: Path, record: RanksRecord, outputs: Mapping[str, Pa
             continue
         windows = read_record(path, WindowsRecord, NO_RECORD, _AGAIN)
         built = outputs.get(dispatch.program, Path()) / MANIFEST_NAME
-        sites = [(kernel, name, actual_place(location, built)) for kernel, name, location in windows.sites]
+        sites = [(kernel, name, local_source(location, built)) for kernel, name, location in windows.sites]
         for base, stride, length, rows, kind, site, clock, visible, task in windows.accesses:
             owners = ((number, one.place(base)) for number, one in enumerate(record.domains))
             domain, owned = next((pair for pair in owners if pair[1]), (0, None))

@@ -68,7 +68,8 @@ def _exchanged(subject: Subject) -> tuple[Kernel, ...]:
 
 
 def _exchange(subject: Subject, one: Kernel, other: Kernel) -> Finding:
-    finding, second = (
+    """Return the finding at the line of the kernel that comes first in the manifest."""
+    rows = [
         subject.in_manifest(
             f'"name": "{kernel.name}"',
             "exchanged-numbers",
@@ -77,13 +78,13 @@ def _exchange(subject: Subject, one: Kernel, other: Kernel) -> Finding:
             f"give '{one.name}' the func_id {other.func_id}, and '{other.name}' {one.func_id}",
         )
         for kernel in (one, other)
-    )
+    ]
     ids = (one.func_id, other.func_id), (other.func_id, one.func_id)
     edits = tuple(
         Edit(row.path, row.line, f'"func_id": {before}', f'"func_id": {after}')
-        for row, (before, after) in zip((finding, second), ids, strict=True)
+        for row, (before, after) in zip(rows, ids, strict=True)
     )
-    return msgspec.structs.replace(finding, edits=edits)
+    return msgspec.structs.replace(min(rows, key=lambda row: row.line), edits=edits)
 
 
 _METHOD = {ArgDirection.IN: "input", ArgDirection.OUT: "output", ArgDirection.INOUT: "inout"}

@@ -24,7 +24,7 @@ from pypto_build.artifact import Artifact, ArtifactError, is_distributed, load_a
 from pypto_build.artifact.distributed import load_distributed, scene_test_of
 from pypto_build.artifact.files import from_here, replace_file
 from pypto_build.artifact.layout import CHILDREN_DIR, SUB_WORKERS
-from pypto_build.artifact.manifest import way_to
+from pypto_build.artifact.manifest import portable_path
 from pypto_build.artifact.snapshot import DATA_DIR, REFERENCE, Snapshot
 from pypto_build.diagnose.console import add_chips, command, progress, table, tool_parser
 from pypto_build.diagnose.pack.opened import (
@@ -180,12 +180,12 @@ def external_files(artifact: Artifact, folder: str = EXTERNAL) -> tuple[dict[str
                 continue
             moved[directory] = name = f"{folder}/include{len(moved)}"
             tree |= {f"{name}/{path.relative_to(directory).as_posix()}": path for path in _headers(directory)}
-    return tree, {spelling: name for path, name in moved.items() for spelling in told_as(path, artifact.root)}
+    return tree, {spelling: name for path, name in moved.items() for spelling in spellings_of(path, artifact.root)}
 
 
-def told_as(path: Path, directory: Path) -> set[str]:
-    """Return the spellings by which a file in ``directory`` may name an outside path (see `way_to`)."""
-    return {str(path), way_to(path, directory)}
+def spellings_of(path: Path, directory: Path) -> set[str]:
+    """Return the spellings by which a file in ``directory`` may name an outside path (see `portable_path`)."""
+    return {str(path), portable_path(path, directory)}
 
 
 def _headers(directory: Path) -> Iterator[Path]:
@@ -256,7 +256,7 @@ def pack_run(
     linked = [part.root for part in (parts or {}).values() if not part.root.is_relative_to(artifact.root)]
     tree = tree_of(artifact, data, linked) | {target: path for path, target in more.items()}
     callables = artifact.root / SUB_WORKERS
-    moved = {spelling: target for path, target in more.items() for spelling in told_as(path, callables)}
+    moved = {spelling: target for path, target in more.items() for spelling in spellings_of(path, callables)}
     for target, part in {EXTERNAL: artifact}.items() if parts is None else parts.items():
         others, paths = external_files(part, target)
         tree |= others

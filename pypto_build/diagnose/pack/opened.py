@@ -359,7 +359,7 @@ def open_pack(path: Path, build_dir: Path) -> Opened:
             notes.append(f"edited since, and used as they are: {', '.join(changed[:_SHOWN])}{more}; in {root}")
     else:
         unpack(path, root)
-        _place_external(pack, root)
+        _write_external(pack, root)
         notes.append(f"unpacked to {root}")
     options = {name: value for name, value in pack.options.items() if name in TAKEN}
     if options.get("DATA", REFERENCE) != REFERENCE:
@@ -370,7 +370,7 @@ def open_pack(path: Path, build_dir: Path) -> Opened:
     return Opened(root / pack.root, options, pack, tuple(notes))
 
 
-def _place_external(pack: Pack, root: Path) -> None:
+def _write_external(pack: Pack, root: Path) -> None:
     """Let the manifests name files outside of the artifact where they are now."""
     for name in pack.manifests if pack.external else ():
         text = (root / name).read_text(encoding="utf-8")

@@ -30,7 +30,7 @@ from pypto_build.diagnose.extract.tensors import OrderBesides
 from pypto_build.diagnose.extract.write import Text, api_of, frame_of, replacing, write_texts
 from pypto_build.diagnose.reduce.build import Builder, Refused, run_own, run_verb
 from pypto_build.diagnose.reduce.case import Case, Invalid
-from pypto_build.diagnose.reduce.judge import Log, Search, jobs_of, known_log, runs
+from pypto_build.diagnose.reduce.judge import Log, Search, jobs_of, open_log_for, runs
 from pypto_build.toolchain.python import own_tool
 
 # A text by itself: C++ or Python with fewer lines, as long as it ends in the same way.
@@ -43,12 +43,12 @@ Ways = Callable[[list[str]], Iterable[list[str]]]
 
 class TextSearch:
     """Tries shorter texts. ``ending`` says in a line how one ends; what can be done for ``jobs`` of them at once,
-    ``ahead`` does. A candidate is kept if it ends like ``target``."""
+    ``prefetch`` does. A candidate is kept if it ends like ``target``."""
 
     def __init__(
-        self, ending: Callable[[str], str], target: str, log: Log, jobs: int, ahead: Callable[[str], object]
+        self, ending: Callable[[str], str], target: str, log: Log, jobs: int, prefetch: Callable[[str], object]
     ) -> None:
-        self._ending, self.target, self.log, self.jobs, self._ahead = ending, target, log, max(1, jobs), ahead
+        self._ending, self.target, self.log, self.jobs, self._prefetched = ending, target, log, max(1, jobs), prefetch
         self.tried = self.kept = self.remembered = 0
         terminal.show_progress(lambda: f"[reduce] {self.tried} tried")
 
@@ -63,7 +63,7 @@ class TextSearch:
         self.remembered += len(set(digests)) - len(new)
         if len(new) > 1:
             with ThreadPoolExecutor(self.jobs) as pool:
-                list(pool.map(self._ahead, new.values()))
+                list(pool.map(self._prefetched, new.values()))
         for digest, text in new.items():
             self.log.add(digest, self._ending(text))
         return [self.log.known[digest] == " ".join(self.target.split()) for digest in digests]
@@ -289,7 +289,7 @@ class Reduction:
     say: Callable[..., None]
 
     def search(
-        self, ending: Callable[[str], str], target: str, text: str, ahead: Callable[[str], object] = str
+        self, ending: Callable[[str], str], target: str, text: str, prefetch: Callable[[str], object] = str
     ) -> TextSearch:
         """The search, with what an interrupted one knew."""
         question = [
@@ -300,7 +300,9 @@ class Reduction:
             self.options.kernel_flags,
             self.options.arch,
         ]
-        return TextSearch(ending, target, known_log(self.scratch, question, (), self.say), self.options.jobs, ahead)
+        return TextSearch(
+            ending, target, open_log_for(self.scratch, question, (), self.say), self.options.jobs, prefetch
+        )
 
     def shortest(self, search: TextSearch, text: str, ways: Ways, what: str) -> str:
         """The text reduced, by C-Vise too where that is installed and the text is C++."""

@@ -19,9 +19,9 @@ from pypto_build.artifact import Kernel
 from pypto_build.compiler.assembler import assemble_unit, body_of
 from pypto_build.compiler.errors import CompileError
 from pypto_build.compiler.vintages import ApiVintage
-from pypto_build.diagnose.extract.record import RecordedTask
 from pypto_build.diagnose.extract.tensors import OrderBesides, Parameter
 from pypto_build.diagnose.extract.write import Frame, Text
+from pypto_build.facts.tasks import Task
 from pypto_build.pto import PtoError, parse
 from pypto_build.pto.checks import check_module
 from pypto_build.pto.splice import replace_body
@@ -246,7 +246,7 @@ class Unit:
 class Case:
     """A candidate. ``order`` is what orders its tasks besides their tensors."""
 
-    tasks: tuple[RecordedTask, ...]
+    tasks: tuple[Task, ...]
     parameters: tuple[Parameter, ...]
     codes: Mapping[int, KernelCode]
     units: Mapping[str, Unit]
@@ -258,7 +258,7 @@ class Case:
     @property
     def used(self) -> list[KernelCode]:
         """The kernels that its tasks run."""
-        func_ids = dict.fromkeys(func_id for task in self.tasks for _, func_id, _ in task.kernels)
+        func_ids = dict.fromkeys(func_id for task in self.tasks for func_id in task.func_ids)
         return [self.codes[func_id] for func_id in func_ids]
 
     @property

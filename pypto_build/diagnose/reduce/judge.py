@@ -80,7 +80,7 @@ class Log:
             file.write(text.encode())
 
 
-def known_log(directory: Path, question: Iterable[str], files: Iterable[Path], say: Callable[[str], None]) -> Log:
+def open_log_for(directory: Path, question: Iterable[str], files: Iterable[Path], say: Callable[[str], None]) -> Log:
     """Return the log of an interrupted search that asked the same of the same files, or an empty one."""
     digest = hashlib.sha256("\0".join(question).encode())
     for path in (*files, *sorted(Path(__file__).parent.glob("*.py"))):  # another version of this may judge otherwise
@@ -101,8 +101,8 @@ class Search:
     def __init__(self, judge: Judge, log: Log, jobs: int, say: Callable[[str], None]) -> None:
         self.judge, self.log, self.jobs, self.say = judge, log, max(1, jobs), say
         self.tried = self.kept = self.remembered = 0
-        self._said = time.monotonic()
-        self._ahead: dict[str, str] = {}  # endings that are known before anybody has asked for them
+        self._last_line_s = time.monotonic()
+        self._prefetched: dict[str, str] = {}  # endings that are known before anybody has asked for them
         terminal.show_progress(lambda: f"[reduce] {self.tried} tried")
 
     def ending(self, case: Case) -> str:
@@ -110,14 +110,14 @@ class Search:
         if case.digest in self.log.known:
             self.remembered += 1
         else:
-            self.log.add(case.digest, self._ahead.pop(case.digest, "") or self.judge.ending(case))
+            self.log.add(case.digest, self._prefetched.pop(case.digest, "") or self.judge.ending(case))
         return self.log.known[case.digest]
 
     def holds(self, case: Case) -> bool:
         """Return whether a candidate fails in the same way."""
         self.tried += 1
-        if (now := time.monotonic()) - self._said > _QUIET_S:  # where no terminal shows the line of progress
-            self._said = now
+        if (now := time.monotonic()) - self._last_line_s > _QUIET_S:  # where no terminal shows the line of progress
+            self._last_line_s = now
             self.say(f"{self.tried} tried, {self.kept} kept so far; an interrupted search goes on from here")
         return self.judge.target.holds(self.ending(case))
 
@@ -125,9 +125,9 @@ class Search:
         """Return the first candidate that is kept; whatever the number of jobs, it is the same one."""
         cases = self._made(attempts)
         while batch := list(islice(cases, self.jobs)):
-            new = [case for case in batch if case.digest not in self.log.known and case.digest not in self._ahead]
+            new = [case for case in batch if case.digest not in self.log.known and case.digest not in self._prefetched]
             if len(new) > 1:
-                self._ahead |= self.judge.ahead(new)
+                self._prefetched |= self.judge.prefetch(new)
             for case in batch:
                 if self.holds(case):
                     return case
@@ -238,7 +238,7 @@ class Judge:
         self.target, self.limits = target, limits
         self.checked = FINDERS.get(target.kind.partition("/")[0], ("", False))[1]
 
-    def ahead(self, cases: Sequence[Case]) -> dict[str, str]:
+    def prefetch(self, cases: Sequence[Case]) -> dict[str, str]:
         """Do for several what can be done at once, which is compiling; the endings, by digest, that are known then."""
         with ThreadPoolExecutor(self.builder.jobs) as pool:
             list(pool.map(self.built, cases))

@@ -57,7 +57,7 @@ class FarmJudge(Judge):
         self._session, self._runtime = session, runtime
         self._settings = Settings(options.platform, options.kernel_flags, options.cxx, options.arch, options.numerics)
 
-    def ahead(self, cases: Sequence[Case]) -> dict[str, str]:
+    def prefetch(self, cases: Sequence[Case]) -> dict[str, str]:
         """The endings, by digest, up to the first that is kept."""
         directory = self.scratch / "sent"
         shutil.rmtree(directory, ignore_errors=True)
@@ -75,7 +75,7 @@ class FarmJudge(Judge):
 
     def ending(self, case: Case) -> str:
         """Return how one case ends."""
-        return self.ahead([case])[case.digest]
+        return self.prefetch([case])[case.digest]
 
     def _sent(self, case: Case, root: Path) -> FarmJob:
         sent = Sent(candidate_of(case), self._settings, self._runtime, self.target, self.limits)

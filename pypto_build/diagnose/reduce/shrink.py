@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from pypto_build.artifact.shapes import row_major_strides
-from pypto_build.diagnose.extract.record import RecordedTask, ScalarUse, TensorUse
 from pypto_build.diagnose.extract.tensors import Parameter
 from pypto_build.diagnose.reduce.case import Case, Invalid
 from pypto_build.diagnose.reduce.judge import Attempt, runs
-from pypto_build.replay.reference.slots import TensorArgument
+from pypto_build.facts.tasks import Task, TaskArgument, TensorView
 from pypto_build.replay.values import STORAGE, decode, is_float
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -43,25 +43,26 @@ _IN_OUT = re.compile(r"pto\.\w+ ins\((%[\w$.-]+)[^:]*: (![^)]*)\) outs\((%[\w$.-
 def blocks(case: Case) -> Iterator[Attempt]:
     """Fewer blocks of an SPMD launch."""
     for at, task in enumerate(case.tasks):
-        for count in [n for n in (1, 2, 4, 8) if n < task.blocks]:
-            yield partial(_with_task, case, at, replace(task, blocks=count, together=task.together and count > 1))
+        for count in [n for n in (1, 2, 4, 8) if n < task.block_num]:
+            smaller = structs.replace(task, block_num=count, together=task.together and count > 1)
+            yield partial(_with_task, case, at, smaller)
 
 
 def scalars(case: Case) -> Iterator[Attempt]:
     """Scalars that are zero, or one."""
     for at, task in enumerate(case.tasks):
         for index, arg in enumerate(task.args):
-            if not isinstance(arg, ScalarUse):
+            if not arg.scalar:
                 continue
-            one = 0x3F800000 if arg.dtype == "float32" else 1
+            one = 0x3F800000 if arg.view.dtype == "float32" else 1
             for bits in [value for value in (0, one) if value != arg.bits and arg.bits != 0]:
                 if bits == one and arg.bits == one:
                     continue
-                args = [replace(arg, bits=bits) if number == index else old for number, old in enumerate(task.args)]
-                yield partial(_with_task, case, at, replace(task, args=args))
+                args = (*task.args[:index], structs.replace(arg, bits=bits), *task.args[index + 1 :])
+                yield partial(_with_task, case, at, structs.replace(task, args=args))
 
 
-def _with_task(case: Case, at: int, task: RecordedTask) -> Case:
+def _with_task(case: Case, at: int, task: Task) -> Case:
     return replace(case, tasks=(*case.tasks[:at], task, *case.tasks[at + 1 :]))
 
 
@@ -110,7 +111,7 @@ def resized(case: Case, number: int, smaller: int, corner: int) -> Case:
         (task, use.index): use for one in parameters.values() for task, use in one.uses
     }  # what each task is given now
     tasks = tuple(
-        replace(task, args=[_argument(task.number, arg, uses, changes) for arg in task.args])
+        structs.replace(task, args=tuple(_argument(task.number, arg, uses, changes) for arg in task.args))
         for task in renumbered.tasks
     )
     return replace(renumbered, tasks=tasks, parameters=tuple(parameters.values()))
@@ -135,11 +136,11 @@ def _substituted_text(lines: Sequence[str], changes: Mapping[int, int]) -> list[
 
 
 def _argument(
-    number: int, arg: TensorUse | ScalarUse, uses: Mapping[tuple[int, int], TensorUse], changes: Mapping[int, int]
-) -> TensorUse | ScalarUse:
-    if isinstance(arg, TensorUse):
+    number: int, arg: TaskArgument, uses: Mapping[tuple[int, int], TaskArgument], changes: Mapping[int, int]
+) -> TaskArgument:
+    if not arg.scalar:
         return uses[number, arg.index]
-    return replace(arg, bits=changes.get(arg.bits, arg.bits)) if not arg.dtype.startswith("float") else arg
+    return arg if arg.view.dtype.startswith("float") else structs.replace(arg, bits=changes.get(arg.bits, arg.bits))
 
 
 def cropped(one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int], corner: int) -> Parameter:
@@ -149,11 +150,11 @@ def cropped(one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int], 
     part = tuple(slice(old - new, old) if corner else slice(0, new) for old, new in zip(one.shape, shape, strict=True))
     initial = np.ascontiguousarray(one.initial.reshape(one.shape)[part]).reshape(-1)
     final = np.ascontiguousarray(one.final.reshape(one.shape)[part]).reshape(-1)
-    uses = [(task, replace(use, view=_view(use.view, one, shape, changes))) for task, use in one.uses]
+    uses = [(task, structs.replace(use, view=_view(use.view, one, shape, changes))) for task, use in one.uses]
     return replace(one, base=0, shape=shape, initial=initial, final=final, uses=uses)
 
 
-def _view(view: TensorArgument, one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int]) -> TensorArgument:
+def _view(view: TensorView, one: Parameter, shape: tuple[int, ...], changes: Mapping[int, int]) -> TensorView:
     """A view of the parameter's old shape in its new one. Raises Invalid where it has no place there."""
     old, new = row_major_strides(one.shape), row_major_strides(shape)
     left, offset = view.offset - one.base, 0

@@ -20,7 +20,7 @@ from pypto_build.artifact.modules import function_names
 from pypto_build.artifact.pt import write_pt
 from pypto_build.compiler.assembler import body_of
 from pypto_build.compiler.vintages import ApiVintage
-from pypto_build.diagnose.extract.record import Choice, RecordedRun, RecordedTask, of_numbers, record
+from pypto_build.diagnose.extract.record import Choice, RecordedRun, of_numbers, record
 from pypto_build.diagnose.extract.tensors import OrderBesides, kept_graph, name_parameters, order_of, parameters
 from pypto_build.diagnose.extract.work import as_built
 from pypto_build.diagnose.extract.write import api_of, frame_of, replacing, require_own
@@ -53,12 +53,13 @@ from pypto_build.diagnose.reduce.judge import (
     described,
     ended,
     jobs_of,
-    known_log,
+    open_log_for,
     write_case,
 )
 from pypto_build.diagnose.reduce.remote import FarmJudge
 from pypto_build.diagnose.requests import request_of
 from pypto_build.facts.run_options import FAST
+from pypto_build.facts.tasks import Task
 from pypto_build.farm.session import FarmSession, session_of
 from pypto_build.pto import PtoError
 from pypto_build.pto.splice import body_of as body_in
@@ -217,7 +218,7 @@ class Beginning:
         pairs = [(code, code.text(faulty=True) != code.text(faulty=False)) for code in self.codes.values()]
         return [code.kernel.name for code, differs in pairs if differs]
 
-    def case(self, recording: RecordedRun, tasks: Sequence[RecordedTask]) -> Case:
+    def case(self, recording: RecordedRun, tasks: Sequence[Task]) -> Case:
         """The candidate of some recorded tasks."""
         if self.graph is None:
             self.graph = kept_graph(recording.graph, self.scratch)
@@ -454,13 +455,13 @@ def _reduce(options: argparse.Namespace, session: FarmSession | None) -> int:
             one = reduction(options, artifact, root, _say)
             if smallest := reduce_orchestration(one, launch, limits, right):
                 return _ended(options, smallest)
-            raise _no_place(options)
+            raise _nothing_to_reduce(options)
     builder = Builder(directory / "built", options, artifact.runtime)
     # Within few tasks any output may differ: the fault is told by what differs between the two versions alone.
     judge = Judge(builder, options.embedded, directory, replace(target, name=""), limits)
     if session:
         judge = FarmJudge(judge, session, options, artifact.runtime)
-    log = known_log(directory, _question(options, target), artifact.sources, _say)
+    log = open_log_for(directory, _question(options, target), artifact.sources, _say)
     search = Search(judge, log, session.workers if session else jobs_of(options.jobs), _say)
     case = begin.first(search)
     if case is None:
@@ -488,7 +489,7 @@ def _against_program(begin: Beginning, options: argparse.Namespace, artifact: Ar
     if _code(right) != _code(artifact.orchestration.source):
         _say("the kernels are right: reducing the orchestration, along with the right one")
         return begin
-    raise _no_place(options)
+    raise _nothing_to_reduce(options)
 
 
 def _code(source: Path) -> list[str]:
@@ -497,7 +498,7 @@ def _code(source: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def _no_place(options: argparse.Namespace) -> ArtifactError:
+def _nothing_to_reduce(options: argparse.Namespace) -> ArtifactError:
     what = "every kernel agrees with its module" if not options.against else "has the same kernels"
     return ArtifactError(
         f"AGAINST={options.against or ''}",

@@ -169,15 +169,15 @@ def _core(evidence: Evidence, tasks: list[Task], name: str) -> str:
     return "+".join(dict.fromkeys(filter(None, map(evidence.names.core_type, task.func_ids))))
 
 
-def _columns(rows: list[tuple[int, int, float, float]], start: float, end: float) -> dict[str, Any]:
+def columns(rows: list[tuple[int, int, float, float]], start: float, end: float) -> dict[str, Any]:
     """Rows as columns of whole numbers, in base64: a million rows take 19 MB and need no parsing.
 
     Times are fractions of the span from ``start`` to ``end``, 0 to 2 ** 32 - 1.
     """
     scale = _FULL / max(end - start, 1e-3)
     cores, tasks, begins, ends = zip(*rows, strict=True) if rows else ((), (), (), ())
-    columns = {"core": ("<u2", cores), "task": ("<i4", tasks)}
-    encoded = {name: _base64(np.asarray(values, kind)) for name, (kind, values) in columns.items()}
+    integers = {"core": ("<u2", cores), "task": ("<i4", tasks)}
+    encoded = {name: _base64(np.asarray(values, kind)) for name, (kind, values) in integers.items()}
     at = [np.rint((np.asarray(times, "f8") - start) * scale).clip(0, _FULL) for times in (begins, ends)]
     return encoded | {
         "start": _base64(at[0].astype("<u4")),
@@ -208,7 +208,7 @@ def timeline_data(evidence: Evidence) -> dict[str, Any] | None:
         "start": 0.0,
         "end": max(end - start, 1e-3),
         "cores": [timeline.core_name(core) for core in cores],
-        "rows": _columns(
+        "rows": columns(
             [(lane[row.core], index.get(row.task, -1), row.start, row.end) for row in timeline.rows], start, end
         ),
         "summary": f"Makespan {analysis.makespan:,.1f} us: compute {analysis.compute / makespan:.1%}, {shares}. "

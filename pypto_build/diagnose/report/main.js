@@ -53,7 +53,7 @@ function outputCard(output) {
   const card = element("article", { className: "output" },
     element("h3", {}, `${output.name} `, element("span", { className: `badge ${STATUS[output.status]}` }, output.status.toUpperCase())),
     element("p", { className: "muted" }, `${output.dtype}[${output.shape.join(", ")}]`,
-      output.status === "unchecked" ? "" : ` \u00b7 ${output.mismatched} of ${output.numel} differ \u00b7 max abs ${output.maxAbs} \u00b7 max rel ${output.maxRel}`));
+      output.status === "unchecked" ? "" : ` \u00b7 ${output.mismatched} of ${output.numel} differ${output.maxima}`));
   for (const hint of output.hints) card.append(element("p", { className: "notice" }, hint));
   if (output.map) {
     const picture = element("div", {});
@@ -171,11 +171,12 @@ if (data.cause) sections.push(section("cause", data.cause.triaged ? "Triage's an
 if (data.verdict) sections.push(section("verdict", "Verdict", verdictSection));
 if (data.findings) sections.push(section("findings", `Findings (${data.findings.length})`, findingsSection));
 if (data.ranks) sections.push(section("ranks", `Ranks (${data.ranks.bands.length})`, ranksSection));
-if (data.graph) sections.push(section("graph", `Task graph (${data.graph.tasks.length.toLocaleString("en")} tasks)`, (target) => {
+if (data.graph) sections.push(section("graph", `Task graph (${data.graph.tasks.length.toLocaleString("en")} task${data.graph.tasks.length === 1 ? "" : "s"})`, (target) => {
   drawGraph(data.graph, target);
   showDetails(data.graph, document.getElementById("details"));
 }));
 if (data.timeline) sections.push(section("timeline", "Timeline", timeSection));
+if (data.predicted) sections.push(section("predicted", data.predicted.title, predictedSection));
 if (data.sources?.length) sections.push(section("sources", "Sources", sourcesSection));
 if (data.environment) sections.push(section("environment", "Environment and revisions", listSection(data.environment)));
 if (data.commands) sections.push(section("commands", "Repeat it", commandsSection));

@@ -35,7 +35,7 @@ def write_report(options: argparse.Namespace, data_of: Callable[[Repeat], dict[s
 
 _HERE = Path(__file__).resolve().parent
 #: In the order in which they use each other.
-_SCRIPTS = ("dom.js", "plane.js", "graph.js", "timeline.js", "ranks.js", "maps.js", "main.js")
+_SCRIPTS = ("dom.js", "plane.js", "graph.js", "timeline.js", "predicted.js", "ranks.js", "maps.js", "main.js")
 
 
 def page(title: str, data: Mapping[str, Any]) -> str:

@@ -39,8 +39,8 @@ function firstAfter(rows, lane, time) {
   return low;
 }
 
-function drawTimeline(data, graph, container) {
-  const canvas = element("canvas", { id: "timeline-canvas" });
+function drawTimeline(data, graph, container, id = "timeline-canvas") {
+  const canvas = element("canvas", { id });
   const rows = unpacked(data), cores = data.cores;
   canvas.style.height = `${cores.length * (LANE.height + LANE.gap) + 30}px`;
   canvas.setAttribute("role", "application");

@@ -27,6 +27,7 @@ from pypto_build.diagnose.recorded.evidence import Evidence
 from pypto_build.diagnose.recorded.ranks import RanksRun
 from pypto_build.diagnose.repeat import Repeat
 from pypto_build.diagnose.report.collect import graph_data, timeline_data
+from pypto_build.diagnose.report.predicted import predicted_data
 from pypto_build.diagnose.report.ranks import ranks_data, ranks_facts
 from pypto_build.diagnose.report.surroundings import environment
 from pypto_build.diagnose.why.kept import lines_of, read_kept
@@ -139,6 +140,7 @@ def report_data(
     )
     run = RanksRun(evidence.root, evidence.build_dir, evidence.platform) if is_distributed(evidence.root) else None
     sources = source_data(evidence.root, listed(evidence), findings, verdict)
+    graph = graph_data(evidence, findings)
     return {
         "artifact": verdict.artifact,
         "facts": [*(ranks_facts(run) if run else []), *facts(verdict)],
@@ -147,8 +149,9 @@ def report_data(
         "findings": [finding_data(finding, sources) for finding in findings],
         "findingsNote": looked(reports, outdated, bool(findings)),
         "ranks": ranks_data(run) if run and run.recorded else None,
-        "graph": graph_data(evidence, findings),
+        "graph": graph,
         "timeline": timeline_data(evidence),
+        "predicted": predicted_data(evidence.build_dir, state_of(evidence.root), graph),
         "sources": sources,
         "environment": environment(evidence, data_dir),
         "why": "" if run else repeat.scons("why", evidence.root.resolve(), evidence.platform),
@@ -212,6 +215,11 @@ def verdict_data(evidence: Evidence, verdict: Verdict, data_dir: Path | None) ->
     }
 
 
+def maxima(output: OutputResult) -> str:
+    """Return the largest errors; empty if no element that differs is finite on both sides."""
+    return f" · max abs {output.max_abs:.4g} · max rel {output.max_rel:.4g}" if output.max_abs else ""
+
+
 def _output(evidence: Evidence, output: OutputResult, verdict: Verdict, data_dir: Path | None) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "name": output.name,
@@ -220,8 +228,7 @@ def _output(evidence: Evidence, output: OutputResult, verdict: Verdict, data_dir
         "dtype": output.dtype,
         "numel": f"{output.numel:,}",
         "mismatched": f"{output.mismatched:,}",
-        "maxAbs": f"{output.max_abs:.4g}",
-        "maxRel": f"{output.max_rel:.4g}",
+        "maxima": maxima(output),
         "hints": [*([output.detail] if output.detail else []), *output.hints],
         "first": [msgspec.to_builtins(one) for one in output.first],
         "exact": not is_float(output.dtype),

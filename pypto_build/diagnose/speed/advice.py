@@ -13,9 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pypto_build.artifact.files import read_source
-from pypto_build.artifact.instruction_sites import InstructionPosition
-from pypto_build.diagnose.findings import Edit, Finding
+from pypto_build.artifact.instruction_sites import InstructionPosition, relative
+from pypto_build.diagnose.console import counted
+from pypto_build.diagnose.findings import Edit, Finding, Related
+from pypto_build.diagnose.origin import origin
 from pypto_build.diagnose.speed import edited
 from pypto_build.diagnose.speed.cost import Cost, price
 from pypto_build.diagnose.speed.document import Gain
@@ -48,6 +52,8 @@ _SHORT_TASK, _TRANSFER, _ROW = 10.0, 16384, 512
 #: Bytes of UB that kernels may use, and steps of a loop or scalar accesses from which on they matter.
 _UB_BYTES = {True: 184 * 1024, False: 248 * 1024}
 _LEAST_STEPS, _LEAST_SCALARS = 8, 64
+#: Microseconds of work that a block of its own needs.
+_LEAST_BLOCK = 2.0
 #: The share by which blocks differ that are called uneven.
 _UNEVEN = 1.1
 
@@ -134,7 +140,7 @@ class Advisor:
                 message = f"operands of {row.name} share banks of UB: {self.costs[number].conflict:.0f} cycles lost"
                 hint = f"put the tile at 0x{old:x} to 0x{new:x}, {new - old:+d} bytes"
                 changed = edited.moved(self.recording, streams, old, new)
-                yield self._of("bank-conflict", message, hint, changed, number, old=old, new=new)
+                yield self._of("speed/bank-conflict", message, hint, changed, number, old=old, new=new)
 
     def _lost(self, streams: list[int], old: int) -> float:
         """Return the microseconds that all calls lose to conflicts of a tile of UB: no edit of it saves more."""
@@ -181,7 +187,7 @@ class Advisor:
             )
             hint = "make the tile as wide as the matrix, or keep the tiles one after the other in global memory"
             changed = edited.with_rows(self.recording, {number: edited.consecutive(row)})
-            yield self._of("small-rows" if short else "unaligned-rows", message, hint, changed, number)
+            yield self._of("speed/small-rows" if short else "speed/unaligned-rows", message, hint, changed, number)
 
     def steps(self) -> Iterator[EditCandidate]:
         """Yield loops whose steps move less than 16 KB by one transfer."""
@@ -202,7 +208,9 @@ class Advisor:
                     one = "one row" if bursts == 1 else f"{bursts} rows"
                     message = f"{row.name} moves {one} of {size} bytes in each of {count} steps of a loop"
                     hint = f"work on {times} times as many rows in a step"
-                    yield self._of("row-by-row" if bursts == 1 else "small-transfers", message, hint, changed, number)
+                    yield self._of(
+                        "speed/row-by-row" if bursts == 1 else "speed/small-transfers", message, hint, changed, number
+                    )
 
     def _room(self, stream: int) -> int:
         """Return how many times the tiles of a stream fit into UB."""
@@ -228,7 +236,7 @@ class Advisor:
                 hint = "use two buffers in turn, each with its own flag"
                 streams = edited.of_kernel(self.recording, kernel.kernel)
                 changed = edited.with_two_buffers(self.recording, streams)
-                yield self._of("one-buffer", message, hint, changed, waits[0].row)
+                yield self._of("speed/one-buffer", message, hint, changed, waits[0].row)
 
     def barriers(self) -> Iterator[EditCandidate]:
         """Yield barriers of all pipes behind which fewer pipes have to wait."""
@@ -241,7 +249,7 @@ class Advisor:
                     pairs = [f"{PIPES[first]} to {PIPES[second]}" for first, second in sorted(order)]
                     message = "all pipes wait here; the operands need " + (", ".join(pairs) or "no wait")
                     hint = f"let {', '.join(pairs)} wait in its place" if pairs else "remove the barrier"
-                    yield self._of("wide-barrier", message, hint, changed, number)
+                    yield self._of("speed/wide-barrier", message, hint, changed, number)
 
     def scalars(self) -> Iterator[EditCandidate]:
         """Yield kernels that access single elements in a loop."""
@@ -257,7 +265,7 @@ class Advisor:
                 number, count = counts.most_common(1)[0]
                 message = f"{self.recording.rows[number].name} accesses one element {count} times per call"
                 changed = edited.without_scalars(self.recording, streams)
-                yield self._of("scalar-loop", message, "use an instruction on a whole tile", changed, number)
+                yield self._of("speed/scalar-loop", message, "use an instruction on a whole tile", changed, number)
 
     def drains(self) -> Iterator[EditCandidate]:
         """Yield drains of L0C whose width is an odd number of fractals."""
@@ -266,7 +274,7 @@ class Advisor:
             changed = self.rates.with_values(drain__odd=0.0)
             message = f"{self.recording.rows[odd].name} drains an odd number of fractals per row"
             hint = "choose a width whose eighth is a power of two"
-            yield self._of("odd-drain", message, hint, self.recording, odd, rates=changed)
+            yield self._of("speed/odd-drain", message, hint, self.recording, odd, rates=changed)
 
     # -- in the run --
 
@@ -276,7 +284,7 @@ class Advisor:
             changed = self.rates.with_values(l2__shared__aiv=1e15, l2__shared__aic=1e15)
             message = "cores that run at the same time load the same lines in the same order"
             hint = "let each block begin at another part: rotate the loop by the number of the block"
-            yield self._of("same-reads", message, hint, self.recording, rates=changed)
+            yield self._of("speed/same-reads", message, hint, self.recording, rates=changed)
 
     def level2(self) -> Iterator[EditCandidate]:
         """Yield an L2 that keeps the run's data until they are used again."""
@@ -286,7 +294,7 @@ class Advisor:
             changed = self.rates.with_values(l2=1.01 * (self.prediction.loaded + self.prediction.stored) / 2**20 + size)
             message = f"the run uses {size:,.0f} MiB, and L2 keeps {capacity:,.0f}: data are loaded again from HBM"
             hint = "use data again at once: work on parts of it that fit"
-            yield self._of("over-l2", message, hint, self.recording, rates=changed)
+            yield self._of("speed/over-l2", message, hint, self.recording, rates=changed)
 
     def tasks(self) -> Iterator[EditCandidate]:
         """Yield short tasks that may run as one: in a chain, or side by side on the same kernel."""
@@ -305,7 +313,7 @@ class Advisor:
                 if few and len(heads) == 1 and longest[task] < _SHORT_TASK and self._alike(task, min(heads)):
                     head[task] = min(heads)
             if head != chain:
-                yield self._tasks("short-tasks", f"{message}, one after the other", head)
+                yield self._tasks("speed/short-tasks", f"{message}, one after the other", head)
             chain = head
         groups: dict[tuple[frozenset[int], int], list[int]] = defaultdict(list)
         for task, of in calls.items():
@@ -317,7 +325,7 @@ class Advisor:
             if each > 1:
                 beside = {task: members[at - at % each] for at, task in enumerate(members) if at % each}
                 name = self.names.get(kernel, str(kernel))
-                yield self._tasks("short-tasks", f"{message}: {len(members)} of {name} side by side", beside)
+                yield self._tasks("speed/short-tasks", f"{message}: {len(members)} of {name} side by side", beside)
 
     def _alike(self, one: int, other: int) -> bool:
         blocks = [[(call.block, call.member) for call in self.recording.tasks[task]] for task in (one, other)]
@@ -339,17 +347,24 @@ class Advisor:
             cores = self.rates.cores["aiv" if first.member else "aic"]
             mean = sum(of.values()) / len(of)
             of_task: dict[str, Any] = {"tasks": (task,), "kernel": first.kernel}
+            parts = min(cores // len(of), int(max(of.values()) / _LEAST_BLOCK))
+            if parts > 1:
+                name = self.names.get(first.kernel, str(first.kernel))
+                message = f"{counted(len(of), 'block')} of {name} on {cores} cores: the others are idle"
+                hint = f"split the work into {len(of) * parts} blocks"
+                changed = edited.with_more_blocks(self.recording, task, parts)
+                yield self._of("speed/few-blocks", message, hint, changed, **of_task)
             if len(of) > cores and len(of) % cores:
                 full = -(-len(of) // cores) * cores
                 factors = {(task, block): len(of) / full for block in of}
                 changed = edited.with_even_blocks(self.recording, factors, {task: full - len(of)})
                 message = f"{len(of)} blocks on {cores} cores: {len(of) % cores} run in a last wave"
-                yield self._of("last-wave", message, f"use {full} blocks of less work", changed, **of_task)
+                yield self._of("speed/last-wave", message, f"use {full} blocks of less work", changed, **of_task)
             elif 1 < len(of) <= cores and max(of.values()) > _UNEVEN * mean:
                 factors = {(task, block): mean / time for block, time in of.items() if time}
                 changed = edited.with_even_blocks(self.recording, factors, {})
                 message = f"the longest block takes {max(of.values()):,.1f} us, the mean is {mean:,.1f}"
-                yield self._of("uneven-blocks", message, "give all blocks as much work", changed, **of_task)
+                yield self._of("speed/uneven-blocks", message, "give all blocks as much work", changed, **of_task)
 
     def dependencies(self) -> Iterator[EditCandidate]:
         """Yield the dependencies on the critical path between tasks that share no bytes, as one edit."""
@@ -372,7 +387,9 @@ class Advisor:
             tasks = tuple(sorted({task for pair in idle for task in pair}))
             kernel = self.recording.tasks[task][0].kernel
             changed = replace(self.recording, after=after)
-            yield self._of("idle-dependency", message, "remove the dependency", changed, tasks=tasks, kernel=kernel)
+            yield self._of(
+                "speed/idle-dependency", message, "remove the dependency", changed, tasks=tasks, kernel=kernel
+            )
 
     @cached_property
     def _reach(self) -> list[list[tuple[int, bool]]]:
@@ -440,7 +457,21 @@ def advise(
             key = result.finding.rule, at.path, at.line, "" if at.line else result.finding.message
             if key not in best or best[key].gain_us < gain:
                 best[key] = result
-    return sorted(best.values(), key=lambda one: -one.gain_us)
+    gains = sorted(best.values(), key=lambda one: -one.gain_us)
+    if root is None:
+        return gains
+    return [msgspec.structs.replace(gain, finding=with_origin(gain.finding, root)) for gain in gains]
+
+
+def with_origin(finding: Finding, root: Path) -> Finding:
+    """Return the finding with the lines of the module and the program that its line was generated from."""
+    source = origin(root / finding.path, finding.line) if finding.line else None
+    if source is None:
+        return finding
+    related = [Related(relative(source.module, root), source.line, f"the module's {source.operation}")]
+    if source.program and source.program.file:
+        related.append(Related(source.program.file, source.program.line, "the program's line"))
+    return msgspec.structs.replace(finding, related=tuple(related))
 
 
 def limit_finding(prediction: Prediction, most_us: float) -> Finding:
@@ -460,7 +491,7 @@ def _finding(
 ) -> Finding:
     detail = f"gain by the model: {gain:,.1f} us, {100 * gain / whole:.0f} % of the run"
     return Finding(
-        f"speed/{candidate.rule}",
+        candidate.rule,
         candidate.message,
         at.path,
         at.line,

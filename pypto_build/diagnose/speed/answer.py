@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.artifact.files import read_record, write_bytes
+from pypto_build.artifact.files import from_here, read_record, write_bytes
 from pypto_build.artifact.instruction_sites import AccessSite, InstructionPosition, find_positions
 from pypto_build.diagnose.console import one_of
 from pypto_build.diagnose.findings import Report, as_json, keep, state_of
@@ -22,7 +22,7 @@ from pypto_build.diagnose.speed.model import Model, Prediction, predict, predict
 from pypto_build.diagnose.speed.rates import CHIPS, DEFAULT_CHIP, Rates, rates_of, read_rates
 from pypto_build.diagnose.speed.record import Recording, read_recording
 from pypto_build.diagnose.speed.text import changed_line, compared_lines, screen, unpriced_lines
-from pypto_build.diagnose.speed.timeline import FORMS, export
+from pypto_build.diagnose.speed.timeline import FORMS, export, pipe_spans
 from pypto_build.diagnose.speed.what_if import read_what_if
 
 #: The file in OUT that keeps the last prediction, for `OTHER=`.
@@ -114,8 +114,9 @@ def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None
         result = calibrate(recording, rates, read_timeline(options.calibrate), names)
         say(*(f"[speed] {line}" for line in write_rates(options.build_dir / "rates.toml", result)))
     if options.export:
-        say(f"[speed] predicted timeline: {export(options.export, recording, rates, names, options.build_dir)}")
+        say(f"[speed] predicted timeline: {from_here(export(options.export, model, names, options.build_dir))}")
     document = document_of(prediction, kernels, positions, rates, options.artifact.name, changed, gains)
+    document = msgspec.structs.replace(document, spans=pipe_spans(model), state=report.state)
     write_bytes(options.build_dir / KEPT, msgspec.json.encode(document))
     if options.json:
         write_bytes(options.json, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")

@@ -100,7 +100,7 @@ def _measured(recording: Recording, timeline: Timeline, names: Mapping[int, str]
 
 def _predicted(model: Model, names: Mapping[int, str]) -> dict[str, float]:
     times: dict[str, list[float]] = defaultdict(list)
-    placed, _, _ = model.run()
+    placed, _, _ = model.run
     for one in placed:
         kernels = [call.kernel for call in model.recording.tasks[one.block.task]]
         times[_title(kernels, names)].append(one.block.time)

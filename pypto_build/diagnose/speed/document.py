@@ -17,6 +17,17 @@ class Line(msgspec.Struct, frozen=True):
     line: int
 
 
+class PipeSpan(msgspec.Struct, frozen=True, array_like=True):
+    """An instruction on a pipe of a core: its row and task, and microseconds of the run."""
+
+    core: int
+    pipe: int
+    row: int
+    task: int
+    start_us: float
+    end_us: float
+
+
 class Gain(msgspec.Struct, frozen=True):
     """A finding and the microseconds of the whole run that its edit saves by the model."""
 
@@ -26,7 +37,10 @@ class Gain(msgspec.Struct, frozen=True):
 
 
 class PredictionDocument(msgspec.Struct, frozen=True):
-    """The content of the file: the prediction, names of kernels, positions of rows, and the rates of the chip."""
+    """The content of the file: the prediction, names of kernels, positions of rows, and the rates of the chip.
+
+    `spans` is the timeline of pipes, of the first blocks. `state` is the digest of the artifact that was predicted.
+    """
 
     prediction: Prediction
     names: dict[int, str]
@@ -35,4 +49,6 @@ class PredictionDocument(msgspec.Struct, frozen=True):
     what_if: dict[str, Prediction] = {}
     artifact: str = ""
     findings: tuple[Gain, ...] = ()
+    spans: tuple[PipeSpan, ...] = ()
+    state: str = ""
     schema: int = 1

@@ -286,11 +286,7 @@ def with_even_blocks(
         factor = factors.get((call.task, call.block), 1.0)
         key = call.stream, round(factor, 3)
         if factor != 1.0 and key not in kept:
-            numbers, inverse = np.unique(streams[call.stream], return_inverse=True)
-            new = np.arange(len(rows), len(rows) + len(numbers), dtype=np.uint32)
-            rows += [resized(rows[n], factor) if rows[n].kind == INSTRUCTION else rows[n] for n in numbers.tolist()]
-            kept[key] = len(streams)
-            streams.append(new[inverse])
+            kept[key] = _divided(rows, streams, streams[call.stream], factor)
         one = replace(call, stream=kept.get(key, call.stream))
         calls.append(one)
         if call.block < more.get(call.task, 0):
@@ -300,3 +296,64 @@ def with_even_blocks(
             calls.append(replace(one, block=call.block + blocks, bases=slice(begin, begin + len(of_call))))
             begin += len(of_call)
     return replace(recording, rows=rows, streams=streams, calls=calls, bases=np.concatenate(bases))
+
+
+def with_more_blocks(recording: Recording, task: int, parts: int) -> Recording:
+    """Return the recording with each block of a task replaced by `parts` blocks that share its steps.
+
+    A row that a stream has at least `parts` times is a step of a loop: each part takes its share of them. A stream
+    without loop is divided by the extents of its operands.
+    """
+    rows, streams = list(recording.rows), list(recording.streams)
+    numbers: dict[bytes, int] = {}
+    calls: list[BlockCall] = []
+    bases, begin = [recording.bases], len(recording.bases)
+    viewed = np.array([bool(row.views) for row in rows], bool)
+    divided: dict[int, int] = {}
+    for call in recording.calls:
+        if call.task != task:
+            calls.append(call)
+            continue
+        stream, of_call = streams[call.stream], recording.bases[call.bases]
+        part = _parts(stream, parts)
+        if part is None and call.stream not in divided:
+            divided[call.stream] = _divided(rows, streams, stream, 1 / parts)
+        for number in range(parts):
+            if part is None:
+                taken, at = divided[call.stream], of_call + np.uint64(number * _APART)
+            else:
+                kept = (part == number) | (part < 0)
+                own = stream[kept]
+                taken = numbers.setdefault(own.tobytes(), len(streams))
+                if taken == len(streams):
+                    streams.append(own)
+                at = of_call[kept[viewed[stream]]]
+            bases.append(at)
+            calls.append(
+                replace(call, block=call.block * parts + number, stream=taken, bases=slice(begin, begin + len(at)))
+            )
+            begin += len(at)
+    return replace(recording, rows=rows, streams=streams, calls=calls, bases=np.concatenate(bases))
+
+
+def _parts(stream: Array, parts: int) -> Array | None:
+    """Return for each event the part that takes it, or -1 for all of them; None for a stream without a loop."""
+    _, inverse, counts = np.unique(stream, return_inverse=True, return_counts=True)
+    if counts.max(initial=0) < parts:
+        return None
+    order = np.argsort(inverse, kind="stable")
+    begins = np.concatenate(([0], np.cumsum(counts)))[:-1]
+    turn = np.empty(len(stream), np.int64)
+    turn[order] = np.arange(len(stream)) - np.repeat(begins, counts)
+    count = counts[inverse]
+    result: Array = np.where(count < parts, -1, turn * parts // count)
+    return result
+
+
+def _divided(rows: list[EventRow], streams: list[Array], stream: Array, factor: float) -> int:
+    """Add a stream with so many times the work of another, and return its number."""
+    numbers, inverse = np.unique(stream, return_inverse=True)
+    new = np.arange(len(rows), len(rows) + len(numbers), dtype=np.uint32)
+    rows += [resized(rows[n], factor) if rows[n].kind == INSTRUCTION else rows[n] for n in numbers.tolist()]
+    streams.append(new[inverse])
+    return len(streams) - 1

@@ -52,6 +52,7 @@ class KernelTime(msgspec.Struct, frozen=True):
 
     `busy` is the share of the time in which each pipe works. `overlap` is the sum of these: 1 if pipes take turns.
     `bound` is what takes longest. `light_us` is the least that the calls could take. `conflict_us` is lost to banks.
+    `compute_us` is the work of the cube or vector unit at its full rate, `memory_us` that of global memory.
     """
 
     kernel: int
@@ -66,6 +67,8 @@ class KernelTime(msgspec.Struct, frozen=True):
     busy: dict[str, float]
     waits: tuple[Wait, ...]
     conflict_us: float
+    compute_us: float = 0.0
+    memory_us: float = 0.0
 
 
 class RowTime(msgspec.Struct, frozen=True):
@@ -229,6 +232,12 @@ class Model:
             self._timed[shape, step] = cached
         return cached
 
+    def memory_cycles(self, shape: Shape, stream: int) -> float:
+        """Return the cycles in which a core alone moves the bytes of a stream: it loads and stores at the same time."""
+        load, store = self._moved(stream)
+        shares = self.shares(shape, 0)
+        return max(shares.load(load), shares.store(store))
+
     def _moved(self, stream: int) -> tuple[float, float]:
         load = store = 0.0
         for number, count in self.counts[stream].items():
@@ -241,6 +250,7 @@ class Model:
 
     # -- the whole run --
 
+    @cached_property
     def run(self) -> tuple[list[Placed], list[Shape], list[int]]:
         """Return all blocks in time, and of each its shape and the step of its share."""
         shapes = {(task, block): shape for task, result in self.blocks.items() for block, shape in enumerate(result)}
@@ -327,13 +337,13 @@ def predict(recording: Recording, rates: Rates, what_if: WhatIf = AS_IT_IS) -> P
 
 def run_time(model: Model) -> float:
     """Return the microseconds of a run: those of `predicted`, and nothing else of it."""
-    return max(max((one.end for one in model.run()[0]), default=0.0), *lights(model).values())
+    return max(max((one.end for one in model.run[0]), default=0.0), *lights(model).values())
 
 
 def predicted(model: Model) -> Prediction:
     """Return the predicted run of a model."""
     rates, recording = model.rates, model.recording
-    placed, shapes, steps = model.run()
+    placed, shapes, steps = model.run
     over = max((one.end for one in placed), default=0.0)
     bounds: dict[str, float] = defaultdict(float)
     evidence: dict[str, float] = defaultdict(float)
@@ -491,7 +501,7 @@ def _merged(
 
 
 def _kernel_time(model: Model, kernel: int, uses: Sequence[tuple[Shape, int, int, int]]) -> KernelTime:
-    cycles = light = conflict = error = 0.0
+    cycles = light = conflict = error = compute = memory = 0.0
     busy: dict[int, float] = defaultdict(float)
     waits: dict[int, float] = defaultdict(float)
     bounds: dict[str, float] = defaultdict(float)
@@ -513,6 +523,8 @@ def _kernel_time(model: Model, kernel: int, uses: Sequence[tuple[Shape, int, int
             of_pipe[cost.pipe] += number * cost.light
             of_pipe[-1] += number * cost.own / model.rates["l2.aiv" if member else "l2.aic"]
         light += count * max(of_pipe.values(), default=0.0)
+        compute += count * max(of_pipe[V], of_pipe[M])
+        memory += count * model.memory_cycles(shape, stream)
         error += count * time.cycles * sum(share * spread for _, share, spread in model_evidence(model, shape, step))
     clock = model.rates.clock
     relative = MODEL_ERROR + (error / cycles if cycles else 0.0)
@@ -535,6 +547,8 @@ def _kernel_time(model: Model, kernel: int, uses: Sequence[tuple[Shape, int, int
         else {},
         tuple(Wait(row, value / clock) for row, value in longest),
         conflict / clock,
+        compute / clock,
+        memory / clock,
     )
 
 

@@ -17,10 +17,10 @@ from pypto_build.artifact.files import write_bytes
 from pypto_build.diagnose.findings import Report, as_json, keep, state_of
 from pypto_build.diagnose.recorded.names import artifact_names
 from pypto_build.diagnose.recorded.ranks import RanksRun
-from pypto_build.diagnose.speed.advice import limit_finding
+from pypto_build.diagnose.speed.advice import advise, limit_finding
 from pypto_build.diagnose.speed.answer import chip_rates, document_of, positions_of
-from pypto_build.diagnose.speed.document import PredictionDocument
-from pypto_build.diagnose.speed.model import predict
+from pypto_build.diagnose.speed.document import Gain, PredictionDocument
+from pypto_build.diagnose.speed.model import Model, predicted
 from pypto_build.diagnose.speed.record import read_recording
 from pypto_build.diagnose.speed.text import headline, microseconds, screen, span, unpriced_lines
 from pypto_build.replay.chips.records import HOST
@@ -35,16 +35,23 @@ def answer_ranks(options: argparse.Namespace, directory: Path, say: Callable[...
     run = RanksRun(options.artifact, directory.parent, options.platform)
     documents: dict[str, PredictionDocument] = {}
     by_rank: dict[int, list[str]] = defaultdict(list)
+    gains: dict[tuple[str, str], Gain] = {}
     wrong: dict[str, None] = {}
     for row in run.dispatches:
         if row.rank == HOST or not (run.directory_of(row) / "instructions.json").is_file():
             continue
         recording = read_recording(run.directory_of(row))
-        prediction = predict(recording, rates)
+        model = Model(recording, rates)
+        prediction = predicted(model)
         positions = positions_of(recording, options.artifact)
         names = artifact_names(run.program_of(row))
         title = run.title(row)
-        documents[title] = document_of(prediction, names, positions, rates, row.program)
+        kernels = {kernel.kernel: names.kernel(kernel.kernel) for kernel in prediction.kernels}
+        advice = advise(recording, rates, prediction, kernels, positions, options.artifact, model.hits)
+        documents[title] = document_of(prediction, names, positions, rates, row.program, gains=advice)
+        for gain in advice:
+            key = gain.finding.rule, gain.finding.position or f"{row.program}: {gain.finding.message}"
+            gains[key] = max(gain, gains.get(key, gain), key=lambda one: one.gain_us)
         by_rank[row.rank].append(title)
         wrong |= dict.fromkeys(unpriced_lines(prediction, recording, positions))
         say(f"[speed] {title}: {headline(prediction)}")
@@ -60,8 +67,9 @@ def answer_ranks(options: argparse.Namespace, directory: Path, say: Callable[...
     say(f"[speed] {longest}, without waits for others")
     whole = msgspec.structs.replace(dispatches[0], time_us=times[slowest], low_us=low, high_us=high)
     limit = () if options.max_time is None else (limit_finding(whole, options.max_time),)
-    say(*(line for finding in limit for line in finding.lines))
-    report = Report("speed", options.artifact.name, limit, state=state_of(options.artifact))
+    findings = (*limit, *(gain.finding for gain in sorted(gains.values(), key=lambda one: -one.gain_us)))
+    say(*(line for finding in findings for line in finding.lines))
+    report = Report("speed", options.artifact.name, findings, state=state_of(options.artifact))
     keep(report, options.artifact, options.build_dir, options.sarif)
     if options.findings:
         write_bytes(options.findings, as_json(report))

@@ -16,7 +16,7 @@ from pypto_build.diagnose.console import commands_in, one_of
 from pypto_build.diagnose.diverge.lockstep import Limits
 from pypto_build.diagnose.step.record import TaskRecording, read_recording, record
 from pypto_build.diagnose.step.script import run_command
-from pypto_build.diagnose.step.session import KernelStep, Session, Stepped, place_text
+from pypto_build.diagnose.step.session import KernelStep, Session, Stepped, location_text
 from pypto_build.diagnose.step.text import flags_at, list_lines, matrix_lines, scalars_at, step_line, where_lines
 from pypto_build.diagnose.template import fill
 from pypto_build.diagnose.why.trace import SyncEvent
@@ -78,7 +78,7 @@ def _step(session: Session, now: Stepped, step: KernelStep) -> dict[str, Any]:
         if operand.tile is None:
             continue
         contents = now.tile(operand.tile.operand, step.number, before=not operand.tile.writes)
-        title = f"{operand.role} {operand.name}  {place_text(operand.tile.operand)}"
+        title = f"{operand.role} {operand.name}  {location_text(operand.tile.operand)}"
         lines = [line.partition("; name a part")[0] for line in matrix_lines(now, contents)]
         shown["tiles"].append({"title": title, "lines": lines, "differs": bool(now.wrong(contents).any())})
     return shown

@@ -23,12 +23,12 @@ from pypto_build.diagnose.console import counted
 from pypto_build.diagnose.diverge.lockstep import Copies, Stop
 from pypto_build.diagnose.diverge.probe import Event, Recorder
 from pypto_build.diagnose.recorded.names import artifact_names
-from pypto_build.diagnose.why.runs import ROLES, Expected, aligned, position_of
+from pypto_build.diagnose.why.runs import Expected, aligned, position_of
 from pypto_build.diagnose.why.trace import Trace, read_trace
+from pypto_build.facts.tasks import LANES, TensorView, slots_of
 from pypto_build.pto.torch.followed import line_on
-from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
+from pypto_build.replay.reference.hook import ReferenceFault, References
 from pypto_build.replay.reference.launch import Launch, Progress
-from pypto_build.replay.reference.slots import TensorArgument
 
 # A kernel that tells what its variables hold: its text with a PYPTO_VARIABLE behind each declaration and assignment,
 # compiled as the checked build is. Lines keep their numbers.
@@ -209,7 +209,7 @@ class TaskTensor:
     """A tensor of the task: its kernel's name for it, where it lies, the file with its buffer before the task ran."""
 
     name: str
-    tensor: TensorArgument
+    tensor: TensorView
     direction: str
     before: Path
 
@@ -316,7 +316,7 @@ def _kernels_of(launch: Launch, task: int, progress: Progress) -> tuple[dict[str
     blocks = 1
     seen = 0
 
-    def look(call: Any) -> None:
+    def record_call(call: Any) -> None:
         nonlocal blocks, seen
         progress.set(call.number)
         seen = max(seen, call.number + 1)
@@ -327,7 +327,7 @@ def _kernels_of(launch: Launch, task: int, progress: Progress) -> tuple[dict[str
         call.run()
 
     with suppress(Stop):
-        launch.run(look)
+        launch.run(record_call)
     return kernels, blocks, seen
 
 
@@ -375,7 +375,7 @@ class _AtTask:
             raise Stop
         if call.number == self.task:
             if not self.members:
-                self.members = {ROLES[role]: name for role, _, name in call.kernels}
+                self.members = {LANES[role]: name for role, _, name in call.kernels}
                 self.arguments = _arguments(self.launch, call, self.directory)
             self._refer(call)
         call.run()
@@ -401,7 +401,7 @@ class _AtTask:
         for member, (role, _, _) in zip(members, call.kernels, strict=True):
             module = member.body.unit.path.relative_to(self.launch.artifact).as_posix()
             reference = self.recorder.of(member)
-            self.referred[call.block or 0, ROLES[role]] = Referred(
+            self.referred[call.block or 0, LANES[role]] = Referred(
                 module, reference.events, reference.dtypes, reference.scalars
             )
 
@@ -413,7 +413,7 @@ def _arguments(launch: Launch, call: Any, directory: Path) -> dict[int, TaskTens
     by_index: dict[int, TaskTensor | Scalar] = {}
     for index, slot in enumerate(slots_of(call)):
         name = names.argument(func_ids, index) or f"arg{index}"
-        if isinstance(slot, TensorArgument):
+        if isinstance(slot, TensorView):
             before = directory / f"arg.{index}.bin"
             before.write_bytes(memoryview((ctypes.c_uint8 * slot.size).from_address(slot.buffer)))
             direction = getattr(call.args[index], "direction", "")

@@ -33,7 +33,7 @@ from pypto_build.diagnose.why.trace import (
     decoded,
 )
 from pypto_build.facts.accesses import SCRATCH, SPACES
-from pypto_build.replay.reference.slots import TensorArgument
+from pypto_build.facts.tasks import TensorView
 from pypto_build.replay.values import STORAGE, decode
 
 # Contents of memory after a number of instructions of a call, with the values of the reference.
@@ -152,7 +152,7 @@ def _positions(addresses: Array, searched: Array) -> tuple[Array, Array, Array]:
 
 
 def tensor_contents(
-    done: Sequence[Instruction], slot: TensorArgument, before: bytes | mmap.mmap, expected: Expected
+    done: Sequence[Instruction], slot: TensorView, before: bytes | mmap.mmap, expected: Expected
 ) -> Contents:
     """A task's tensor in global memory after the instructions `done`, as this call alone leaves it."""
     stored = np.dtype(STORAGE[slot.dtype])
@@ -480,6 +480,6 @@ class Session:
         )
 
 
-def place_text(operand: TileOperand) -> str:
+def location_text(operand: TileOperand) -> str:
     """`UB 0x40  128x128 float32`."""
     return f"{SPACES[operand.space]} 0x{operand.address:x}  {operand.height}x{operand.width} {operand.dtype}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.diagnose.step.record import Scalar, TaskTensor
-from pypto_build.diagnose.step.session import Contents, KernelStep, Operand, Session, Stepped, place_text
+from pypto_build.diagnose.step.session import Contents, KernelStep, Operand, Session, Stepped, location_text
 from pypto_build.diagnose.why.trace import Array, Instruction
 from pypto_build.pto import Function, PtoError, parse_file
 from pypto_build.pto.torch.writer import sanitize
@@ -212,7 +212,7 @@ def _operand_line(session: Session, operand: Operand) -> str:
         where = _tensor_at(session, int(view.addresses.flat[0])) if view.addresses.size else "nothing"
         return f"{name} global memory: {where}, {' x '.join(map(str, view.addresses.shape))}"
     values = operand.tile.values
-    return f"{name} {place_text(operand.tile.operand)}  {_range(values)}"
+    return f"{name} {location_text(operand.tile.operand)}  {_range(values)}"
 
 
 def _tensor_at(session: Session, address: int) -> str:
@@ -283,11 +283,11 @@ def _scalar(session: Session, name: str) -> str:
             return one.line
     for argument in session.recording.arguments.values():
         if isinstance(argument, Scalar) and argument.name == name:
-            return _given(argument)
+            return _scalar_text(argument)
     return ""
 
 
-def _given(scalar: Scalar) -> str:
+def _scalar_text(scalar: Scalar) -> str:
     return f"{scalar.name} = {_number(scalar.value)} ({scalar.type}), a scalar of the task"
 
 
@@ -301,10 +301,10 @@ def _shown(session: Session, name: str, before: bool) -> tuple[str, Contents]:
     for operand in now.operands(session.step):
         if name in (operand.role, f"{operand.role}0") and operand.tile is not None:
             title = f"{operand.role} {operand.name}".strip()
-            return f"{title}  {place_text(operand.tile.operand)}", now.tile(operand.tile.operand, at, before)
+            return f"{title}  {location_text(operand.tile.operand)}", now.tile(operand.tile.operand, at, before)
     variable = now.variable(name, at)
     if variable is not None and variable.tile is not None:
-        return f"{name}  {place_text(variable.tile)}", now.tile(variable.tile, at, before)
+        return f"{name}  {location_text(variable.tile)}", now.tile(variable.tile, at, before)
     address = int(variable.value) if variable is not None and variable.holds in ("view", "pointer") else -1
     for argument in session.recording.arguments.values():
         if isinstance(argument, TaskTensor):
@@ -439,7 +439,7 @@ def scalar_lines(session: Session) -> Iterator[str]:
     yield from (f"  {one.line}" for one in values)
     for argument in session.recording.arguments.values():
         if isinstance(argument, Scalar):
-            yield f"  {_given(argument)}"
+            yield f"  {_scalar_text(argument)}"
 
 
 def tile_lines(session: Session) -> Iterator[str]:
@@ -449,7 +449,7 @@ def tile_lines(session: Session) -> Iterator[str]:
         if variable.tile is None:
             continue
         contents = now.tile(variable.tile, session.at)
-        heading = f"  {variable.name:<10} {place_text(variable.tile)}  "
+        heading = f"  {variable.name:<10} {location_text(variable.tile)}  "
         if contents.filled.any():
             yield f"{heading}{_range(contents.values[contents.filled])}  {_difference(now, contents)}"
         else:

@@ -18,6 +18,7 @@ import numpy as np
 
 from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.interface import Interface
+from pypto_build.diagnose import console
 from pypto_build.facts.dtypes import DTYPES, TORCH
 from pypto_build.replay.arena import Arena
 from pypto_build.replay.binding import Binding, TensorArg
@@ -403,7 +404,8 @@ def proposal(errors: Sequence[OutputError]) -> tuple[float | None, float | None,
             of_size = (
                 f", {units:.3g} units in the last place of {row.torch} at the median size {scale:.3g}" if units else ""
             )
-            reason = f"the largest error in {len(counted)} cases is {worst:.3g}{of_size}; twice what that needs"
+            cases = console.counted(len(counted), "case")
+            reason = f"the largest error in {cases} is {worst:.3g}{of_size}; twice what that needs"
             return chosen, beside, reason
     return None, None, f"an error of {worst:.3g} is more than a tenth of what is expected: no tolerance, a bug"
 

@@ -38,7 +38,7 @@ from pypto_build.diagnose.sweep.run import (
 )
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.jobs import FarmJob, FarmResult
-from pypto_build.farm.session import asked_of, refuse_here, session_of
+from pypto_build.farm.session import job_options, refuse_here, session_of
 from pypto_build.replay.reference.launch import open_launch
 from pypto_build.replay.tolerances import tolerances
 
@@ -73,7 +73,7 @@ def share_bounds(cases: int, workers: int) -> list[int]:
 
 
 def _job(options: argparse.Namespace, cases: str) -> FarmJob:
-    assignments = {**asked_of(options), "PLATFORM": options.platform, "CASES": cases, "JSON": _BACK}
+    assignments = {**job_options(options), "PLATFORM": options.platform, "CASES": cases, "JSON": _BACK}
     assignments |= {"DATA": "reference"} if is_reference(options.data) else {}
     root = os.path.abspath(options.artifact)
     return FarmJob(f"cases {cases}", root, "sweep", assignments, returns=(_BACK,))
@@ -100,7 +100,7 @@ def sweep(options: argparse.Namespace) -> int:
     sizes = symbols(launch.interface, launch.binding)
     every = list(cases(seeds_of(options.seeds), kinds_of(options.values), sizes_of(options.shapes, sizes)))
     chosen = chosen_of(options.cases, every)
-    root = _place(options)
+    root = _scratch_root(options)
     if by_modules and not any(options.artifact.glob("ptoas/**/*.pto")):
         raise ArtifactError(options.artifact / "ptoas", "holds no .pto modules", "sweep needs them, or a golden.py")
     rtol, atol = tolerances(options.artifact, options.rtol, options.atol)
@@ -145,7 +145,7 @@ def _encoded(document: Document, path: Path) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
 
 
-def _place(options: argparse.Namespace) -> Path:
+def _scratch_root(options: argparse.Namespace) -> Path:
     where = options.output or Path(os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
     root = Path(os.path.abspath(where)) / f"{artifact_name(options.artifact).replace('.', '_')}_sweep"
     require_own(root)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +35,7 @@ from pypto_build.diagnose.triage.edited import edited_findings
 from pypto_build.diagnose.triage.experiments import try_orders
 from pypto_build.diagnose.triage.golden import golden_findings
 from pypto_build.diagnose.triage.remedy import try_edits
-from pypto_build.diagnose.triage.scratch import counted
+from pypto_build.diagnose.triage.scratch import counted, with_torch
 from pypto_build.facts.outcomes import Word
 from pypto_build.replay import Request
 from pypto_build.replay.verdict import Verdict, read_verdict
@@ -235,9 +234,9 @@ class Triage:
             *self._of_the_run(),
         ]
         with taking_long(name):
-            run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+            status, text = with_torch.run(command, os.environ)
         if not kept.is_file():
-            why = (run.stderr.strip() or run.stdout.strip() or f"status {run.returncode}").splitlines()[-1]
+            why = (text.strip() or f"status {status}").splitlines()[-1]
             self.answer.left_out.append(f"{name} ({why})")
             return
         self.take(name, read_report(kept).findings)
@@ -281,7 +280,10 @@ def main(options: argparse.Namespace) -> int:
     verdict = read_verdict(options.build_dir / "verdict.json")
     begun = time.monotonic()
     triage = Triage(options, verdict, written_options(options.words))
-    triage.run()
+    try:
+        triage.run()
+    finally:
+        with_torch.close()
     if options.until and not triage.answer.certain:
         return 0
     triage.try_remedy()

@@ -25,7 +25,7 @@ class Reference:
     source: str = "golden.py"
 
     @property
-    def known(self) -> bool:
+    def is_recorded(self) -> bool:
         """Return whether there is one."""
         return self.path.is_file()
 
@@ -33,7 +33,7 @@ class Reference:
 def reference_of(artifact: Artifact, program: Path | None, scratch: Path, flags: Sequence[str]) -> Reference:
     """Return the reference of an artifact. ``flags`` are those to compile the program with."""
     own = Reference(artifact.root / "golden.py")
-    if own.known or program is None or not compile_program(program, scratch, flags):
+    if own.is_recorded or program is None or not compile_program(program, scratch, flags):
         return own
     return Reference(scratch / "golden.py", f"the reference of {program.name}", str(program))
 
@@ -50,18 +50,18 @@ def golden_findings(
     stamp = read_computed_data(root)
     changed = [path for path, digest in sorted(stamp.files.items()) if _digest(root / path) not in ("", digest)]
     changed += [reference.source] if stamp.files and _digest(reference.path) not in ("", stamp.golden) else []
-    if not changed and reference.known:
+    if not changed and reference.is_recorded:
         return _run_reference(artifact, reference, scratch, words)
     if not changed:
         return [], "the golden (it follows from a reference and the inputs)" if stamp.files else ""
-    anew = reference.known and _passes_anew(artifact, reference, scratch, words)
+    anew = reference.is_recorded and _passes_anew(artifact, reference, scratch, words)
     outputs = [path for path in changed if path.startswith("data/out/")]
     sources = [path for path in changed if path not in outputs]
     says = f"data/out was made from another {' and '.join(sources)}: the golden is stale" if sources else (
         f"{outputs[0]} is not what the reference made"
     )  # fmt: skip
     proved = "; made anew, it passes" if anew else ""
-    level: Level = "error" if anew or not reference.known else "warning"
+    level: Level = "error" if anew or not reference.is_recorded else "warning"
     return [Finding("triage/stale-golden", f"{says}{proved}", changed[0], 0, _make_anew(root), level)], ""
 
 

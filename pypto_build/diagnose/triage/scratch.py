@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pypto_build.artifact import Artifact
+from pypto_build.toolchain.forked import ForkedTools
 from pypto_build.toolchain.python import own_tool
 
 
@@ -19,6 +20,8 @@ class Counted:
 
 
 counted = Counted()
+#: The tools that load PyTorch, which takes longer than they work: forks of one process that has loaded it.
+with_torch = ForkedTools(("torch", "pypto_build.compiler.golden", "pypto_build.diagnose.diverge"))
 
 
 def copy_artifact(artifact: Artifact, scratch: Path) -> Path:
@@ -32,8 +35,7 @@ def copy_artifact(artifact: Artifact, scratch: Path) -> Path:
 def make_golden(artifact: Path) -> bool:
     """Compute the golden of a copy again with its golden.py. Returns whether that worked."""
     (artifact / "data" / "golden.json").unlink(missing_ok=True)
-    command = [*own_tool("pypto_build.compiler.golden"), str(artifact)]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    return with_torch.run([*own_tool("pypto_build.compiler.golden"), str(artifact)], os.environ)[0] == 0
 
 
 def compile_program(program: Path, output: Path, flags: Sequence[str]) -> bool:

@@ -30,9 +30,9 @@ from pypto_build.diagnose.why.kept import KeptChain, Link, Summary, keep
 from pypto_build.diagnose.why.runs import Call, FirstRun, Runs, Traced, as_many, find, flat, run
 from pypto_build.diagnose.why.trace import Array, Intervals, Tile
 from pypto_build.facts.accesses import SPACES
+from pypto_build.facts.tasks import TensorView
 from pypto_build.replay.reference.hook import ReferenceHook
 from pypto_build.replay.reference.launch import Launch, Progress, in_child, open_launch
-from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
 
 # From an element of global memory back to what it was made of, as a tree of links.
@@ -51,7 +51,7 @@ class Chain:
         self.links = 0
         self.looked: set[int] = set()
         self._sites: dict[int, AccessSite] = {}  # by identity of the link
-        self._known: dict[tuple[int, int, int, int, str], Link] = {}
+        self._links: dict[tuple[int, int, int, int, str], Link] = {}
 
     # --- global memory ---
 
@@ -103,15 +103,15 @@ class Chain:
                         note="nothing in this kernel has written it")  # fmt: skip
         number, written, row, col = written_by
         key = (one.task, one.block, one.member, number, f"{written.operand.address}:{row}:{col}")
-        if key in self._known:
-            earlier = self._known[key]
+        if key in self._links:
+            earlier = self._links[key]
             again = replace(earlier, note="as above", parts=False, cut=False, instead="", combined=[], of=[])
             self._sites[id(again)] = self._sites[id(earlier)]
             return again
         link = self._link(
             one, number, _on_chip(written, row, col), _at(written.values, row, col), row, col, written.operand.dtype
         )
-        self._known[key] = link
+        self._links[key] = link
         instruction = one.instructions[number]
         for view in instruction.views:
             if not view.writes and self._room():
@@ -252,7 +252,7 @@ def _on_chip(tile: Tile, row: int, col: int) -> str:
     return f"{SPACES[tile.space]} 0x{operand.address:x} [{operand.row + row}, {operand.col + col}]"
 
 
-def _named(name: str, slot: TensorArgument, offset: int) -> str:
+def _named(name: str, slot: TensorView, offset: int) -> str:
     """`'g' [127, 0]`; by its byte where it is outside of what the task was given of the buffer."""
     item = np.dtype(STORAGE[slot.dtype]).itemsize
     left, index = offset // item - slot.offset, []

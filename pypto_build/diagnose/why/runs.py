@@ -25,9 +25,9 @@ from pypto_build.diagnose.diverge.probe import Event, Recorder, instruction_of, 
 from pypto_build.diagnose.hazards.record import Record, TaskRecord, read_record
 from pypto_build.diagnose.why.trace import Array, Instruction, Intervals, read_trace
 from pypto_build.facts.accesses import ATOMIC, READ, WRITE
-from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
+from pypto_build.facts.tasks import LANES, TensorView, slots_of
+from pypto_build.replay.reference.hook import ReferenceFault, References
 from pypto_build.replay.reference.launch import Launch
-from pypto_build.replay.reference.slots import TensorArgument
 from pypto_build.replay.values import STORAGE, decode
 
 # The first run of `why`: everything is executed, and of each kernel call only what it loads and stores is recorded.
@@ -198,7 +198,6 @@ def _covering(regions: Array, address: int) -> Array:
     return np.asarray((distance >= 0) & (row < regions["rows"]) & inside)
 
 
-ROLES = {"aic": 0, "aiv": 1, "aiv0": 1, "aiv1": 2}
 #: What is traced at a time: so many calls, and bytes of what their instructions read and write, which are some times
 #: what they load and store.
 _CALLS, _BYTES, _TIMES = 48, 64 << 20, 8
@@ -250,7 +249,7 @@ class Traced:
     module: str
     instructions: list[Instruction]
     expected: Expected
-    slots: list[TensorArgument]
+    slots: list[TensorView]
     names: list[str]
 
     def place(self, address: int) -> tuple[int, int] | None:
@@ -272,7 +271,7 @@ class _Runs:
     `modules` has the module of each kernel.
     """
 
-    slots: dict[int, list[TensorArgument]] = field(default_factory=dict)
+    slots: dict[int, list[TensorView]] = field(default_factory=dict)
     positions: dict[int, list[int]] = field(default_factory=dict)
     kernels: dict[int, dict[int, str]] = field(default_factory=dict)
     events: dict[tuple[int, int, int], tuple[list[Event], list[str]]] = field(default_factory=dict)
@@ -329,11 +328,11 @@ class Runs:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._clear()
         runs = _Runs()
-        self._look(calls, needed, runs)
+        self._search(calls, needed, runs)
         if self.last in calls and not self.intact():
             if needed is not None:  # they depend on more than what they load
                 needed = None
-                self._look(calls, needed, runs)
+                self._search(calls, needed, runs)
             self.varies = not self.intact()
         self._refer(calls, needed, runs)
         traced: dict[Call, list[Traced]] = {call: [] for call in calls}
@@ -348,7 +347,7 @@ class Runs:
         for old in self._directory.glob("trace.*"):
             old.unlink()
 
-    def _look(self, calls: list[Call], needed: list[Call] | None, runs: _Runs) -> None:
+    def _search(self, calls: list[Call], needed: list[Call] | None, runs: _Runs) -> None:
         """Run with the calls traced."""
         last = max(calls)[0]
         names = {
@@ -361,10 +360,10 @@ class Runs:
             if call.number > last:
                 raise Stop
             slots = slots_of(call)
-            at = [i for i, slot in enumerate(slots) if isinstance(slot, TensorArgument)]
-            runs.slots[call.number] = [slot for slot in slots if isinstance(slot, TensorArgument)]
+            at = [i for i, slot in enumerate(slots) if isinstance(slot, TensorView)]
+            runs.slots[call.number] = [slot for slot in slots if isinstance(slot, TensorView)]
             runs.positions[call.number] = at
-            runs.kernels[call.number] = {ROLES[role]: name for role, _, name in call.kernels}
+            runs.kernels[call.number] = {LANES[role]: name for role, _, name in call.kernels}
             call.run()
 
         options = {
@@ -406,7 +405,7 @@ class Runs:
                 path = member.body.unit.path
                 runs.modules[name] = path.relative_to(self.launch.artifact).as_posix()
                 reference = recorder.of(member)
-                runs.events[call.number, block, ROLES[role]] = reference.events, reference.dtypes
+                runs.events[call.number, block, LANES[role]] = reference.events, reference.dtypes
 
         with suppress(Stop):
             run(self.launch, until, {"only": [] if needed is None else flat(needed), "poison": self.poison}, {})

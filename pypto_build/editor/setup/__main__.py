@@ -123,7 +123,7 @@ def _task(target: str, words: list[str], doc: str, **more: object) -> dict[str, 
 
 
 def tasks() -> dict[str, object]:
-    """`.vscode/tasks.json`."""
+    """Return the content of `.vscode/tasks.json`."""
     selection = ["JIT=${input:pyptoArtifact}", "PLATFORM=${input:pyptoPlatform}"]
     rows = [_task(name, [name, *selection], TARGETS[name].doc) for name in _TASKS if name in TARGETS]
     rows[0]["group"] = {"kind": "build", "isDefault": True}
@@ -152,7 +152,7 @@ def vscode(top: Path) -> list[Step]:
 
 
 def clangd(top: Path) -> list[Step]:
-    """`.clangd`, for editors without settings of their own."""
+    """Return the step for `.clangd`, for editors without settings of their own."""
     path = top / ".clangd"
     body = f"CompileFlags:\n  CompilationDatabase: {BUILD_DIR}\n"
     if "CompilationDatabase" in (current(path) or "") and "written by pypto-build" not in (current(path) or ""):
@@ -161,7 +161,7 @@ def clangd(top: Path) -> list[Step]:
 
 
 def editorconfig(top: Path) -> list[Step]:
-    """`.editorconfig`: modules are indented by two blanks."""
+    """Return the step for `.editorconfig`: modules are indented by two blanks."""
     rows = {"indent_style": "space", "indent_size": "2", "trim_trailing_whitespace": "true"}
     return [sections_file(top / ".editorconfig", {"*.pto": rows})]
 
@@ -199,7 +199,7 @@ jobs:
 
 
 def github(top: Path) -> list[Step]:
-    """A workflow that runs `scons test`."""
+    """Return the step for a workflow that runs `scons test`."""
     is_ours = (top / "pypto_build" / "rules").is_dir()
     package = "." if is_ours else "path/to/pypto-build  # a clone, a wheel, or the name that your index has it under"
     body = _WORKFLOW.format(package=package, platform="a2a3sim")
@@ -245,13 +245,13 @@ def _config() -> Path:
 
 
 def bash(top: Path) -> list[Step]:
-    """bash-completion loads a file by the name of the command."""
+    """Return the steps for bash. bash-completion loads a file by the name of the command."""
     directory = _data() / "bash-completion" / "completions"
     return [_completion("bash", directory / name) for name in ("pypto-build", "scons")]
 
 
 def zsh(top: Path) -> list[Step]:
-    """zsh loads a function from `fpath`; one serves both commands."""
+    """Return the steps for zsh, which loads a function from `fpath`; one function serves both commands."""
     directory = _data() / "zsh" / "site-functions"
     step = own_file(directory / "_pypto-build", script("zsh"), head="#compdef pypto-build scons\n")
     if step.text is None:
@@ -261,7 +261,7 @@ def zsh(top: Path) -> list[Step]:
 
 
 def fish(top: Path) -> list[Step]:
-    """fish loads a file by the name of the command."""
+    """Return the steps for fish, which loads a file by the name of the command."""
     directory = _config() / "fish" / "completions"
     return [_completion("fish", directory / f"{name}.fish") for name in ("pypto-build", "scons")]
 
@@ -284,7 +284,7 @@ _ASSIGNED = re.compile(r"([A-Z][A-Z_]*)=(.*)\Z")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     options = argparse.ArgumentParser(
         prog="pypto-build setup",
         description=(__doc__ or "").split("\n\n", 1)[1],
@@ -333,7 +333,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def perform(steps: Iterable[Step], write: bool) -> None:
-    """Print what becomes of each file, and write it if ``write`` is set."""
+    """Print the change of each file, and write it if ``write`` is set."""
     for step in steps:
         if write and step.text is not None:
             step.path.parent.mkdir(parents=True, exist_ok=True)

@@ -61,7 +61,7 @@ class Command:
 
 
 def commands() -> tuple[Command, Command]:
-    """Both commands, as the tables have them now."""
+    """Return both commands, as the tables currently define them."""
     targets = {name: target.doc for name, target in TARGETS.items()} | _HELP
     own = {name: doc for name, doc in targets.items() if name not in _NOT_OF_THE_COMMAND} | TOOLS
     flags = {flag: option.doc for option in OPTIONS.values() for flag in _flags(option)}
@@ -75,7 +75,7 @@ def _flags(option: Option) -> tuple[str, ...]:
 
 
 def options_of(verb: str) -> list[str]:
-    """Return the names of the options that a target takes; options of every target come last."""
+    """Return the names of a target's options; options common to every target come last."""
     if verb not in TARGETS:
         return []
     common = [name for name, group in GROUP.items() if group is Group.COMMON]
@@ -84,7 +84,7 @@ def options_of(verb: str) -> list[str]:
 
 
 def values_of(name: str, verb: str = "") -> tuple[str, ...]:
-    """Return the values that an option can have, for a verb, where they can be listed."""
+    """Return the values of an option for a verb; empty if they cannot be listed."""
     kind = OPTIONS[name].kind
     if kind.type is bool:
         return ("1",)
@@ -101,9 +101,9 @@ def script(shell: str) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print what can stand at the end of ``line TEXT`` or ``words WORD...``, where TEXT is not split into words yet.
+    """Print completions for the end of ``line TEXT`` or ``words WORD...``, where TEXT is not yet split into words.
 
-    Returns 1 where the shell should offer files: for SCons without rules of ours, and for a path that begins with ~.
+    Returns 1 if the shell should offer files: for SCons without our rules, and for a path that begins with ~.
     """
     if len(argv) < 2:
         return 1
@@ -118,7 +118,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def offers_of(words: Sequence[str]) -> list[tuple[str, str]] | None:
-    """Return what can stand in place of the last word, each with its description; None for the shell's own files."""
+    """Return completions of the last word, each with its description; None for the shell's own file completion."""
     program, *before, current = words if len(words) > 1 else [*words, ""]
     command = next((each for each in commands() if each.name == Path(program).name), None)
     name, assigned, value = current.partition("=")
@@ -165,7 +165,7 @@ def _values(name: str, verb: str, typed: str) -> Iterator[str]:
 
 
 def _artifacts() -> Iterator[str]:
-    """Yield the names of artifacts below the places where a replay looks for them."""
+    """Yield the names of artifacts below the directories where a replay searches."""
     for directory in (
         os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output",
         "examples/artifacts",
@@ -177,14 +177,14 @@ def _artifacts() -> Iterator[str]:
 
 
 def _tests() -> list[str]:
-    """Return the names of tests: of those that the last run declared, and of those that stand in the SConstruct."""
+    """Return the names of tests that the last run declared, and of those in the SConstruct."""
     rules = re.findall(r"ReplayTest\([^)]*", _text("SConstruct"))
     named = [re.search(r"""[(,\s]name\s*=\s*["']([^"']*)""", rule) for rule in rules]
     return [*_text("build/.declared_tests").splitlines(), *(name[1] for name in named if name)]
 
 
 def _paths(typed: str, kind: str) -> Iterator[str]:
-    """Yield the directories, and the files if ``kind`` says so, of the directory that ``typed`` names."""
+    """Yield the directories in the directory of the path ``typed``, and its files if ``kind`` allows files."""
     directory, _, start = typed.rpartition("/")
     for path in _entries(Path(f"{directory}/" if "/" in typed else ".")):
         if path.name.startswith(".") and not start.startswith("."):
@@ -211,7 +211,7 @@ def _text(path: str) -> str:
 
 
 def _split(line: str) -> list[str]:
-    """Split a command line up to the cursor as a shell does; the last word, which may be empty, is where it stands."""
+    """Split a command line up to the cursor as a shell does; the last word, which may be empty, is at the cursor."""
     for quote in ("", "'", '"'):  # one may be open
         try:
             *words, current = shlex.split(f"{line}\1{quote}")

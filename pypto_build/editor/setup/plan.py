@@ -1,6 +1,7 @@
-"""Steps of `pypto-build setup`: write a new file, add to one, or leave it alone.
+"""Steps of `pypto-build setup`: write a new file, add to an existing one, or leave it unchanged.
 
-The first line of a file of ours says so, with a digest of the rest. The file is renewed as long as the digest matches.
+The first line of a generated file says so, with a digest of the rest. The file is rewritten only while the digest
+matches.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class _Reader:
 
 
 def plain(value: Value) -> object:
-    """Return the value without its places."""
+    """Return the value without its byte positions."""
     if value.members is not None:
         return {name: plain(member) for name, member in value.members.items()}
     return [plain(item) for item in value.items] if value.items is not None else value.scalar
@@ -131,7 +132,7 @@ def added(text: str, to: Value, entries: list[str]) -> str:
 
 
 def _indent(text: str, at: int) -> str:
-    """Return the blanks that the line of a place begins with."""
+    """Return the blanks at the beginning of the line that contains an offset."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip())]
 
@@ -145,7 +146,7 @@ _MARK = re.compile(r"written by pypto-build setup, ([0-9a-f]{12})")
 
 @dataclass(frozen=True)
 class Step:
-    """One file: the change of it, and its new text (None: it stays). `todo` is left for the user to do by hand."""
+    """The change of one file, and its new text (None: unchanged). `todo` is text for the user to add by hand."""
 
     path: Path
     what: str
@@ -162,9 +163,9 @@ def current(path: Path) -> str | None:
 
 
 def own_file(path: Path, body: str, comment: str = "#", head: str = "", otherwise: str = "") -> Step:
-    """Return the step for a file that is ours as a whole.
+    """Return the step for a file that setup generates completely.
 
-    `head` precedes the line that says so; `otherwise` is the advice where the file is the user's.
+    `head` precedes the line that marks it; `otherwise` is the advice if the user wrote the file.
     """
     digest = hashlib.sha256(body.encode()).hexdigest()[:12]
     text = f"{head}{comment} written by pypto-build setup, {digest}; edited, it is left alone\n{body}"
@@ -181,8 +182,9 @@ def own_file(path: Path, body: str, comment: str = "#", head: str = "", otherwis
 
 
 def json_file(path: Path, members: dict[str, object]) -> Step:
-    """Return the step that adds missing members to an object; list items count by `label` or as they are, comments
-    stay."""
+    """Return the step that adds missing members to a JSON object. List items are matched by `label`, else by value;
+    comments stay.
+    """
     before = current(path)
     if before is None or not before.strip():
         return Step(path, "new", json.dumps(members, indent=2, ensure_ascii=False) + "\n")
@@ -221,7 +223,9 @@ def _entry(name: str, value: object) -> str:
 
 
 def _is_same(item: object, there: Value) -> bool:
-    """Return whether the list's value is this item: a task by label, an input by id, a flag by name, else by value."""
+    """Return whether the list's value matches this item: a task by label, an input by id, a flag by name, else by
+    value.
+    """
     if isinstance(item, dict) and there.members is not None:
         keys = [key for key in ("label", "id") if key in item]
         return any(key in there.members and there.members[key].scalar == item[key] for key in keys)
@@ -231,7 +235,7 @@ def _is_same(item: object, there: Value) -> bool:
 
 
 def sections_file(path: Path, sections: dict[str, dict[str, str]]) -> Step:
-    """Return an `.editorconfig`: sections are added where their heading is missing."""
+    """Return the step for an `.editorconfig`: sections with missing headings are added."""
     before = current(path) or ""
     missing = {head: rows for head, rows in sections.items() if f"[{head}]" not in before.replace(" ", "")}
     if not missing:

@@ -90,7 +90,7 @@ def arguments_of(tensors: Sequence[str], scalars: Iterable[str]) -> Arguments:
         if not name.isidentifier():
             raise ArtifactError(
                 "generate_args",
-                (f"'{name}' is not a valid parameter name"),
+                f"'{name}' is not a valid parameter name",
                 "use letters, digits and _",
                 kind="golden_error",
             )
@@ -151,7 +151,7 @@ def _write_golden(args: TaskArgsBuilder, expected: TaskArgsBuilder, options: arg
     for index, name in enumerate(args.tensor_names()):
         if str(index) in outputs:
             golden = getattr(expected, name)
-            golden = golden.contiguous() if options.judged else like_argument(getattr(args, name), name, golden)
+            golden = golden.contiguous() if options.judged else reshaped_golden(getattr(args, name), name, golden)
             write_tensor(directory / f"{name}.pt", name, golden)
 
 
@@ -163,9 +163,9 @@ def expected_of(scene: Any, args: TaskArgsBuilder, params: Any) -> TaskArgsBuild
     return expected
 
 
-def like_argument(argument: torch.Tensor, name: str, golden: Any) -> torch.Tensor:
+def reshaped_golden(argument: torch.Tensor, name: str, golden: Any) -> torch.Tensor:
     """Return a golden in the shape of its argument. Raises a golden error for one that cannot be compared with it."""
-    what = f"'{name}' is {_said(golden)} after it, and the argument is {_said(argument)}"
+    what = f"'{name}' is {_described(golden)} after it, and the argument is {_described(argument)}"
     if not isinstance(golden, torch.Tensor) or golden.dtype != argument.dtype:
         raise ArtifactError("compute_golden", what, "write into it: args.NAME[:] = …", kind="golden_error")
     try:
@@ -174,7 +174,7 @@ def like_argument(argument: torch.Tensor, name: str, golden: Any) -> torch.Tenso
         raise ArtifactError("compute_golden", what, "give it the argument's shape", kind="golden_error") from None
 
 
-def _said(value: Any) -> str:
+def _described(value: Any) -> str:
     if not isinstance(value, torch.Tensor):
         return f"a {type(value).__name__}"
     return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"

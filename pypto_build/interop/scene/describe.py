@@ -23,8 +23,8 @@ from pypto_build.artifact.scene_reader import (
     fixture_reason,
     level_reason,
     mark_reason,
+    method_reason,
     other_tests,
-    own_way,
 )
 from pypto_build.artifact.scenes import CHIP_LEVEL, Scene, Scenes, encode_scenes, scene_tolerance
 from pypto_build.interop.scene.faults import why
@@ -63,7 +63,7 @@ def _scene(scene: type[Any]) -> Scene:
         atol=scene_tolerance(inspect.getfile(scene), "ATOL", scene.ATOL),
         skip_golden=bool(scene.SKIP_GOLDEN),
         judged=any(name in JUDGING for name in own),
-        reason=own_way(own)
+        reason=method_reason(own)
         or fixture_reason(parameters)
         or next(filter(None, reasons), "")
         or level_reason(level, own),

@@ -11,7 +11,7 @@ import pytest
 from pypto_build.artifact.scene_reader import case_of
 from pypto_build.artifact.scenes import CHIP_LEVEL, Scene, SceneCase
 from pypto_build.facts.platforms import PLATFORMS
-from pypto_build.interop.pytest_flags import given, named_platforms
+from pypto_build.interop.pytest_flags import flag_value, named_platforms
 from pypto_build.interop.pytest_items import Absent
 from pypto_build.interop.scene.faults import NeedsSimpler
 
@@ -23,7 +23,7 @@ class Methods(pytest.Module):
 
     def __init__(self, *, selected: Collection[tuple[str, str]], **more: object) -> None:
         super().__init__(**more)  # type: ignore[arg-type]
-        self._wanted = selected
+        self._selected = selected
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """Return the functions, by class and name."""
@@ -31,14 +31,14 @@ class Methods(pytest.Module):
             classes = [node for node in super().collect() if isinstance(node, pytest.Class)]
         except NeedsSimpler as error:
             reason = f"it uses {error}, which needs simpler"
-            return [Absent.from_parent(self, name=f"{scene}::{name}", reason=reason) for scene, name in self._wanted]
-        return [item for node in classes for item in node.collect() if self._is_wanted(node, item)]
+            return [Absent.from_parent(self, name=f"{scene}::{name}", reason=reason) for scene, name in self._selected]
+        return [item for node in classes for item in node.collect() if self._is_selected(node, item)]
 
-    def _is_wanted(self, node: pytest.Class, item: object) -> bool:
-        return isinstance(item, pytest.Function) and (node.name, item.originalname) in self._wanted
+    def _is_selected(self, node: pytest.Class, item: object) -> bool:
+        return isinstance(item, pytest.Function) and (node.name, item.originalname) in self._selected
 
 
-def asked_platforms(config: pytest.Config, cases: Iterable[SceneCase]) -> list[str]:
+def requested_platforms(config: pytest.Config, cases: Iterable[SceneCase]) -> list[str]:
     """Return the platforms that a session requests and that one of the cases can run on."""
     declared = [name for case in cases for name in case.platforms if not is_left_out(config, case, name)]
     requested = named_platforms(config) or [name for name, platform in PLATFORMS.items() if platform.simulated]
@@ -47,7 +47,7 @@ def asked_platforms(config: pytest.Config, cases: Iterable[SceneCase]) -> list[s
 
 def is_left_out(config: pytest.Config, case: SceneCase, platform: str) -> bool:
     """Return whether `--manual` excludes a case on a platform."""
-    mode, manual = given(config, "--manual") or "exclude", platform in case.manual
+    mode, manual = flag_value(config, "--manual") or "exclude", platform in case.manual
     return {"include": False, "exclude": manual, "only": not manual}[mode]
 
 
@@ -58,7 +58,7 @@ def cases_of(scene: type[Any]) -> list[SceneCase]:
 
 def others_of(config: pytest.Config, scene: Scene) -> list[tuple[str, str]]:
     """Return class and name of the test methods that belong to no case, if a case of the class runs."""
-    return [(scene.name, name) for name in scene.others] if asked_platforms(config, scene.cases) else []
+    return [(scene.name, name) for name in scene.others] if requested_platforms(config, scene.cases) else []
 
 
 _NAME = "pypto_build_worker_tests"
@@ -86,7 +86,7 @@ class WorkerTests:
         if "st_platform" not in metafunc.fixturenames:
             return
         if hasattr(metafunc.cls, "_st_runtime"):
-            metafunc.parametrize("st_platform", asked_platforms(self._config, cases_of(metafunc.cls)))
+            metafunc.parametrize("st_platform", requested_platforms(self._config, cases_of(metafunc.cls)))
         else:
             mark = metafunc.definition.get_closest_marker("platforms")
             declared = list(mark.args[0]) if mark else list(PLATFORMS)
@@ -104,7 +104,7 @@ class WorkerTests:
             return ""  # a case of a scene test, which knows by itself
         if item.get_closest_marker("requires_hardware") is not None:
             return "needs hardware"
-        mark, mode = item.get_closest_marker("manual"), given(self._config, "--manual") or "exclude"
+        mark, mode = item.get_closest_marker("manual"), flag_value(self._config, "--manual") or "exclude"
         platform = getattr(item, "callspec", None) and item.callspec.params.get("st_platform")
         manual = mark is not None and (not mark.args or platform in mark.args[0])
         if mode == "only" and not manual:

@@ -143,7 +143,7 @@ class _Submissions:
     def start(self, variables: Mapping[str, str]) -> _Run:
         """Start all submissions."""
         run = _Run(self._worker, self._recorder, self._config, variables)
-        self._recorder.begin_anew()
+        self._recorder.start_program()
         return run
 
 

@@ -27,7 +27,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.distributed import META_NAME, TEST_LINE
 from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.layout import CHILDREN_DIR, DRIVER, SUB_WORKERS
-from pypto_build.artifact.manifest import way_to
+from pypto_build.artifact.manifest import portable_path
 from pypto_build.artifact.manifest_writer import render_manifest
 from pypto_build.artifact.pt import write_pt
 from pypto_build.artifact.scenes import ARGUMENTS_NAME, PROGRAMS_DIR, SCALARS_DIR, file_name
@@ -40,8 +40,8 @@ from pypto_build.interop.scene.data import (
     case_parser,
     expected_of,
     find_scene,
-    like_argument,
     make_of_case,
+    reshaped_golden,
     write_scalar,
     write_tensor,
 )
@@ -74,7 +74,7 @@ class HostCallableFailed(Exception):
 def file_of(file: Path, class_name: str, name: str, directory: Path) -> str:
     """Return the text of ``NAME.py`` for a host callable of a class; ``directory`` is the ``sub_workers`` of an
     artifact."""
-    return _TEXT.format(test=TEST_LINE.format(way_to(file, directory)), scene=class_name, name=name)
+    return _TEXT.format(test=TEST_LINE.format(portable_path(file, directory)), scene=class_name, name=name)
 
 
 def call(caller: str, test: str, class_name: str, name: str, arguments: Sequence[Any]) -> None:
@@ -174,7 +174,7 @@ def _write_data(
         write_tensor(data / "in" / f"{name}.pt", name, tensor)
         if expected is None:
             continue
-        golden = like_argument(tensor, name, getattr(expected, name))
+        golden = reshaped_golden(tensor, name, getattr(expected, name))
         if recorder.writes(name) or bytes(bytes_of(golden)) != bytes(bytes_of(tensor)):
             write_tensor(data / (JUDGED_GOLDEN if judged else "out") / f"{name}.pt", name, golden)
     for address, own in recorder.own().items():

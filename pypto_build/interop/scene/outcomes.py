@@ -124,7 +124,7 @@ class CasesRun:
         self._outcomes, self._printed, self._descriptions = (
             Path(self._directory.name, name) for name in ("outcomes", "printed", "descriptions")
         )
-        self._told: dict[str, CaseOutcome] = {}
+        self._reported: dict[str, CaseOutcome] = {}
         self._read = 0
         selector = ",".join(os.path.relpath(origin) for origin in origins)
         limit = [] if any(word.startswith("TIMEOUT=") for word in words) else [f"TIMEOUT={_TIME_LIMIT_S}"]
@@ -172,8 +172,8 @@ class CasesRun:
             data = file.read().rpartition(b"\n")[0]
             self._read += len(data) + 1 if data else 0
             rows = [msgspec.json.decode(line, type=CaseOutcome) for line in data.splitlines()]
-            self._told |= {row.origin: row for row in rows}
-        return self._told.get(origin) or self._told.get(origin.partition("::")[0])
+            self._reported |= {row.origin: row for row in rows}
+        return self._reported.get(origin) or self._reported.get(origin.partition("::")[0])
 
 
 def _result(label: str, outcome: CaseOutcome | None, printed: str) -> CaseResult:

@@ -12,7 +12,7 @@ from pypto_build.artifact import ArtifactError
 from pypto_build.artifact.scenes import Scene, Scenes, matches
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import EMBEDDED
-from pypto_build.interop.pytest_flags import PASSED_ON, given, listed, named_platforms
+from pypto_build.interop.pytest_flags import PASSED_ON, flag_value, listed, named_platforms
 from pypto_build.interop.pytest_items import Absent, Failed, Item, SceneCase
 from pypto_build.interop.scene.fixtures import Methods, is_left_out, others_of, stand_in_for
 from pypto_build.interop.scene.outcomes import (
@@ -91,22 +91,24 @@ class SceneFile(pytest.File):
 
     def _by_simpler(self, platform: str) -> bool:
         """Return whether simpler runs the cases on a platform. Raises a usage error for data that they do not take."""
-        runtime = given(self.config, "--runtime")
+        runtime = flag_value(self.config, "--runtime")
         if not PLATFORMS[platform].simulated or runtime not in (None, EMBEDDED):
             return True
-        if given(self.config, "--golden-data"):
+        if flag_value(self.config, "--golden-data"):
             raise pytest.UsageError("--golden-data: scene tests make their own data; give pytest kernel_config.py")
         return False
 
     def words(self) -> list[str]:
         """Return the flags of a replay that correspond to those of this session."""
         words = ["MANUAL=include"]
-        if (rounds := given(self.config, "--rounds")) and str(rounds) != "1":
+        if (rounds := flag_value(self.config, "--rounds")) and str(rounds) != "1":
             words += ["--rounds", str(rounds)]
-        words += ["--skip-golden"] if given(self.config, "--skip-golden") else []
-        words += ["--sanitizer", given(self.config, "--sanitizer")] if given(self.config, "--sanitizer") else []
+        words += ["--skip-golden"] if flag_value(self.config, "--skip-golden") else []
+        words += (
+            ["--sanitizer", flag_value(self.config, "--sanitizer")] if flag_value(self.config, "--sanitizer") else []
+        )
         for option in PASSED_ON:
-            if value := given(self.config, option.scene_flags[0]):
+            if value := flag_value(self.config, option.scene_flags[0]):
                 words.append(f"{option.name}={1 if value is True else value}")
         return words
 

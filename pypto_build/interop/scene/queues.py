@@ -115,7 +115,7 @@ class _Arena:
         left = self.nbytes - cursor % self.nbytes
         return cursor + left if nbytes > left else cursor
 
-    def place(self, cursor: int) -> int:
+    def payload_offset(self, cursor: int) -> int:
         """Return the offset of a cursor in the payload."""
         return self.offset + cursor % self.nbytes
 
@@ -244,7 +244,7 @@ class _Input:
         in_use = start - self._released if self._starts else 0
         if in_use + size > self._arena.nbytes:
             return False
-        offset = self._arena.place(start) if size else 0
+        offset = self._arena.payload_offset(start) if size else 0
         if source is not None:
             queue.region.payload_write(offset, source)
         self._starts.append((start, size))
@@ -298,7 +298,7 @@ class _Output:
         queue, slot = self._queue, bytearray(_SLOT.size)
         queue.region.payload_read(queue.slot_offset(queue.layout.output_desc_offset, self._head), slot)
         seq, opcode, offset, nbytes = _SLOT.unpack(slot)
-        expected = self._arena.place(self._arena.start(self._cursor, nbytes)) if nbytes else 0
+        expected = self._arena.payload_offset(self._arena.start(self._cursor, nbytes)) if nbytes else 0
         sent = WorkerChipQueueOpcode.DATA, WorkerChipQueueOpcode.ERROR
         if seq != self._head + 1 or opcode not in sent or nbytes > self._arena.nbytes or offset != expected:
             raise queue.give_up(f"message {self._head + 1} of the chip is described as {(seq, opcode, offset, nbytes)}")

@@ -253,7 +253,7 @@ class Recorder:
             raise ValueError(f"worker_id={worker}: there are {self.world} chips, from 0 on")
         return self.exchange
 
-    def begin_anew(self) -> None:
+    def start_program(self) -> None:
         """Begin another program: later submissions belong to it, without the domains of this one."""
         self.lines, self.tensors, self.written, self.first = [], {}, set(), {}
         self._gone = self._domains

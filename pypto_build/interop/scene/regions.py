@@ -27,7 +27,7 @@ _VERSION = WORKER_CHIP_ORCH_COMM_ABI_MAJOR << 16 | WORKER_CHIP_ORCH_COMM_ABI_MIN
 _COUNTER_BYTES = 4
 _SHORTEST_S, _LONGEST_S = 2e-5, 1e-3  # between two looks
 
-Found = TypeVar("Found")
+Polled = TypeVar("Polled")
 
 
 class NotifyOp(IntEnum):
@@ -137,20 +137,20 @@ class Exchange:
         os.truncate(self._file, self._size)
         return Span(offset, nbytes, mmap.mmap(self._file, size, offset=offset))
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Start submitted work, and raise RuntimeError for a fault in it. The orchestration calls this before it reads
         data that a chip may have written."""
         self._launch()
         if self._chips is not None and self._chips.is_over:
             self._end_chips()
 
-    def poll(self, attempt: Callable[[], Found | None], timeout: float) -> Found | None:
+    def poll(self, attempt: Callable[[], Polled | None], timeout: float) -> Polled | None:
         """Call `attempt` until its result is true, at least once and for at most `timeout` seconds; return that
         result. The time begins after submitted work has been started. Raises ValueError for an invalid timeout, and
-        as `look`."""
+        as `check`."""
         if timeout is None or not float(timeout) > 0:
             raise ValueError(f"a wait takes a positive timeout in seconds, not {timeout}")
-        self.look()
+        self.check()
         end, pause = time.monotonic() + float(timeout), _SHORTEST_S
         while not (value := attempt()) and (left := end - time.monotonic()) > 0:
             time.sleep(min(pause, left))
@@ -262,7 +262,7 @@ class WorkerChipOrchRegion:
         if target.readonly:
             raise ValueError("payload_read: the host's buffer cannot be written")
         source = self.payload.part("payload_read", int(offset), target.nbytes)
-        self.exchange.look()
+        self.exchange.check()
         target[:] = source
 
     def counter(self, offset: int) -> WorkerChipOrchCounter:
@@ -305,10 +305,10 @@ class WorkerChipOrchCounter:
     def test(self, cmp_value: int, cmp: WaitCmp) -> SignalTestResult:
         """Compare the counter once. Raises as `Exchange.look`."""
         self._region.require_live()
-        self._region.exchange.look()
-        return self._look(cmp_value, cmp)
+        self._region.exchange.check()
+        return self._test_once(cmp_value, cmp)
 
-    def _look(self, cmp_value: int, cmp: WaitCmp) -> SignalTestResult:
+    def _test_once(self, cmp_value: int, cmp: WaitCmp) -> SignalTestResult:
         observed = self._cell.value
         return SignalTestResult(holds(observed, ctypes.c_int32(int(cmp_value)).value, WaitCmp(cmp)), observed)
 
@@ -321,7 +321,7 @@ class WorkerChipOrchCounter:
             seen = self.test(cmp_value, cmp)
             return seen if seen.matched else None
 
-        last = self._region.exchange.poll(matching, timeout) or self._look(cmp_value, cmp)
+        last = self._region.exchange.poll(matching, timeout) or self._test_once(cmp_value, cmp)
         if last.matched:
             return last.observed
         over = ", and the chip has ended" if self._region.exchange.is_idle else ""

@@ -321,9 +321,9 @@ class StartedReplay:
         words += [f"{name}={int(getattr(config, key))}" for key, name in _RECORDS.items() if getattr(config, key)]
         limits = {f"PTO2_{name.upper()}": _ring(getattr(config.runtime_env, name)) for name in _RINGS}
         environment = {**os.environ, **{name: value for name, value in limits.items() if value}, **(variables or {})}
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `end`
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `end`
         command = [*own_tool("pypto_build.cli"), "replay", *words]
-        self._process = start_kept(command, own_environment(environment), self._said)
+        self._process = start_kept(command, own_environment(environment), self._output)
 
     @property
     def is_over(self) -> bool:
@@ -348,13 +348,13 @@ class StartedReplay:
 
     def end(self) -> str:
         """End it at any point; print and return its output."""
-        if self._said.closed:
+        if self._output.closed:
             return ""
         if self._process.poll() is None:
             end_session(self._process)
-        with self._said, self._process:
-            self._said.seek(0)
-            printed = self._said.read().decode(errors="replace")
+        with self._output, self._process:
+            self._output.seek(0)
+            printed = self._output.read().decode(errors="replace")
         _show(printed)
         return printed
 

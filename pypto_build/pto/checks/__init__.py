@@ -52,7 +52,7 @@ def check_operation(resolved: Resolved, op: Operation, module: Module, arch: str
 
 
 def check_function(resolved: Resolved) -> Iterator[Problem]:
-    """Yield the problems of such a function as a whole."""
+    """Yield the problems of a whole function whose names and types agree."""
     for check in _FUNCTION_CHECKS:
         yield from check(resolved)
 

@@ -1,4 +1,6 @@
-"""The rules of a device (`ops/device.py`) on the operations of a module, as far as operands are known before a run."""
+"""Checks the rules of a device (`ops/device.py`) on the operations of a module, as far as operands are known before
+a run.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def check_device(resolved: Resolved, op: Operation, arch: str) -> Messages:
 
 
 def _is_verified(row: Constraint, facts: Facts) -> bool:
-    """Return whether the assembler checks the rule: bytes that operands share it sees only where they are one value."""
+    """Return whether the assembler checks the rule. It sees that operands share bytes only if they are the same
+    value.
+    """
     tiles = [facts.tiles[role] for role in row.roles if role in facts.tiles]
     is_seen = row.kind != "overlap" or len({tile.identity for tile in tiles}) < len(tiles)
     return is_seen and "verifier" in row.source.split()
@@ -66,7 +70,7 @@ def _tile(resolved: Resolved, value: Value, type_: TileType) -> TileFacts:
 
 
 def _part(resolved: Resolved, value: Value, type_: ViewType) -> PartFacts:
-    """Return the extents of a window of global memory, and the strides and order of the view that it is of."""
+    """Return the extents of a window of global memory, and the strides and order of its view."""
     shape = tuple(None if extent == DYNAMIC else extent for extent in type_.shape)
     window = value.op if value.op is not None and TABLE[value.op.name].keys[0] == "view:partition" else None
     if window is not None:
@@ -80,5 +84,5 @@ def _part(resolved: Resolved, value: Value, type_: ViewType) -> PartFacts:
 
 
 def _word(attribute: Attribute) -> str:
-    """An attribute as the constraints compare it."""
+    """Return an attribute as the constraints compare it."""
     return case_of(attribute) or str(getattr(attribute, "value", attribute)).lower()

@@ -1,4 +1,4 @@
-"""Element types and layouts that an instruction takes, as the row of its operation has them for each platform.
+"""Checks the element types and layouts that an instruction accepts, by its operation's row for each platform.
 
 Signed, unsigned and signless integers of one width count alike.
 """
@@ -17,7 +17,9 @@ _FRACTALS = (32, 512, 1024)
 
 
 def element_types(name: str) -> frozenset[str]:
-    """The element types that an operation takes on any platform, signed and unsigned ones apart: `i32`, `ui32`, …"""
+    """Return the element types that an operation accepts on any platform, with signed and unsigned types
+    distinguished: `i32`, `ui32`, …
+    """
     widths = frozenset().union(*(TABLE[name].elements.get(arch, _ANY) for arch in ("a2a3", "a5")))
     return widths | {f"u{width}" for width in widths if width.startswith("i")}
 
@@ -63,7 +65,7 @@ def _fractal(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _equal(resolved: Resolved, op: Operation, *roles: str) -> Messages:
-    """The tiles of these roles have one element type."""
+    """Check that the tiles of these roles have one element type."""
     tiles = [(role, tile) for role in roles if (tile := tile_of(resolved, op, role))]
     for role, tile in tiles[1:]:
         if tile.dtype != tiles[0][1].dtype:
@@ -72,7 +74,7 @@ def _equal(resolved: Resolved, op: Operation, *roles: str) -> Messages:
 
 
 def _number(resolved: Resolved, op: Operation) -> Messages:
-    """The scalar that fills a tile needs the type of its elements."""
+    """Check that a scalar that fills a tile has the type of the tile's elements."""
     tile = tile_of(resolved, op, "dst")
     role = "scalar" if "scalar" in op.operands else "start"
     value = resolved.value(op, role) if role in op.operands else None
@@ -83,14 +85,14 @@ def _number(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _element(resolved: Resolved, op: Operation) -> Messages:
-    """A value read from a tile has its type."""
+    """Check that a value read from a tile has the tile's element type."""
     tile = tile_of(resolved, op, "tile")
     if tile and op.result_types and width_of(op.result_types[0]) != width_of(tile.dtype):
         yield f"the result is a {op.result_types[0]}, the tile has elements {tile.dtype}"
 
 
 def _index(resolved: Resolved, op: Operation) -> Messages:
-    """Positions are whole numbers; data keeps its width. The form that compares yields positions."""
+    """Check that positions are integers and that data keeps its width. The comparing form returns positions."""
     if "k" in op.operands:
         yield from _positions(resolved, op)
         return
@@ -103,14 +105,16 @@ def _index(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _positions(resolved: Resolved, op: Operation) -> Messages:
-    """argmax and argmin give 32-bit positions."""
+    """Check that argmax and argmin return 32-bit positions."""
     tile = tile_of(resolved, op, "dstidx") or tile_of(resolved, op, "dst")
     if tile and width_of(tile.dtype) != "i32":
         yield f"dst holds positions (i32 or ui32), found elements {tile.dtype}"
 
 
 def _extract(resolved: Resolved, op: Operation) -> Messages:
-    """Outside the accumulator a window keeps the element type; a part of `right` has the layout of `right`."""
+    """Check an extract: outside the accumulator a window keeps the element type; a part of `right` has the layout of
+    `right`.
+    """
     src, dst = tile_of(resolved, op, "src"), tile_of(resolved, op, "dst")
     if src is None or dst is None:
         return

@@ -1,4 +1,4 @@
-"""Memory spaces of operands, and capacity and alignment of tiles on each platform.
+"""Checks memory spaces of operands, and capacity and alignment of tiles on each platform.
 
 Capacities in bytes and the 32-byte rules: pto-isa's tile instruction reference.
 """
@@ -73,15 +73,15 @@ def _with_binary(resolved: Resolved, op: Operation) -> Messages:
 # --- what it is like -------------------------------------------------------------------------------------------------
 
 
-def _like(scratch: _Scratch, role: str) -> Messages:
-    """The scratch tile has the element type of another operand."""
+def _same_elements(scratch: _Scratch, role: str) -> Messages:
+    """Check that the scratch tile has the element type of another operand."""
     other = scratch.type(role)
     if other is not None and other.dtype != scratch.tile.dtype:
         yield f"tmp has elements {scratch.tile.dtype}, {role} has {other.dtype}"
 
 
 def _covers(scratch: _Scratch, role: str, rows: str) -> Messages:
-    """At least so many valid rows, as wide as another operand."""
+    """Check that the scratch tile has at least `rows` valid rows, as wide as another operand."""
     if scratch.rows is not None and scratch.rows < int(rows):
         yield DeviceRule(f"tmp has {scratch.rows} valid rows, expected at least {rows}")
     columns = scratch.extents(role)[1]
@@ -96,7 +96,7 @@ def _same_extents(scratch: _Scratch, role: str) -> Messages:
 
 
 def _bits(scratch: _Scratch) -> Messages:
-    """A bit for each element, and a physical row more than there are."""
+    """Check that the scratch tile has a bit for each element, and one physical row more than the operand."""
     if element_bytes(scratch.tile.dtype) != 1:
         yield f"tmp holds a mask of 8-bit integers, found elements {scratch.tile.dtype}"
     rows, cols = scratch.extents("dst")
@@ -107,14 +107,14 @@ def _bits(scratch: _Scratch) -> Messages:
 
 
 def _stride(scratch: _Scratch, cols: int) -> int:
-    """Columns in which the partial positions and values of one row lie."""
+    """Return the number of columns that hold the partial positions and values of one row."""
     size = max(element_bytes(scratch.tile.dtype), 1)
     block, repeats = _BLOCK // size, -(-cols * size // _REPEAT)
     return (-(-repeats * 2 // block) + -(-repeats // block)) * block
 
 
 def _partial_positions(scratch: _Scratch, axis: str) -> Messages:
-    """argmax and argmin: as large as src, or room for the partial results."""
+    """Check the scratch of argmax and argmin: as large as src, or with room for the partial results."""
     rows, cols = scratch.extents("src")
     if rows is None or cols is None or scratch.rows is None or scratch.cols is None:
         return
@@ -136,13 +136,13 @@ def _partial_positions(scratch: _Scratch, axis: str) -> Messages:
 
 
 def _as_wide_as(scratch: _Scratch, role: str) -> Messages:
-    """As many columns as another operand has."""
+    """Check that the scratch tile has as many columns as another operand."""
     other = scratch.type(role)
     yield from _wide(scratch, role, other.cols if other is not None else None)
 
 
 def _as_wide_as_valid(scratch: _Scratch, role: str) -> Messages:
-    """As many columns as are valid of another operand."""
+    """Check that the scratch tile has as many columns as another operand has valid columns."""
     yield from _wide(scratch, role, scratch.extents(role)[1])
 
 
@@ -157,7 +157,7 @@ PRESENCE: dict[str, Callable[..., Messages]] = {
     "with_binary": _with_binary,
 }
 SCRATCH_RULES: dict[str, Callable[..., Messages]] = {
-    "like": _like,
+    "like": _same_elements,
     "covers": _covers,
     "same_extents": _same_extents,
     "bits": _bits,
@@ -182,7 +182,7 @@ def check_memory(resolved: Resolved, op: Operation, arch: str) -> Messages:
 
 
 def check_addresses(resolved: Resolved) -> Iterator[Problem]:
-    """Every tile of a function that moves one by ``pto.tassign`` has an address: the assembler plans no memory then."""
+    """Check that all tiles have an address if ``pto.tassign`` moves one: the assembler then plans no memory."""
     operations = list(resolved.function.walk())
     if any(op.name == "pto.tassign" for op in operations):
         for op in operations:
@@ -191,7 +191,7 @@ def check_addresses(resolved: Resolved) -> Iterator[Problem]:
 
 
 def check_buffers(resolved: Resolved) -> Iterator[Problem]:
-    """No tile of a function lies where a pipe's buffer is."""
+    """Check that no tile of a function overlaps a pipe's buffer."""
     function = resolved.function
     buffers = list(_buffers(function))
     for op in function.walk() if buffers else ():
@@ -201,7 +201,7 @@ def check_buffers(resolved: Resolved) -> Iterator[Problem]:
 
 
 def _buffers(function: Function) -> Iterator[tuple[str, str, int, int]]:
-    """Name, memory space, start and end of the buffers that pipes fill."""
+    """Yield name, memory space, start and end of the buffers that pipes fill."""
     for op in function.walk():
         if op.name == "pto.reserve_buffer" and "base" in op.attrs:
             base = int_value(op.attrs["base"])

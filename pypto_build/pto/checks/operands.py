@@ -1,8 +1,7 @@
 """Checks of single operations beyond shapes, element types and layouts.
 
-They cover attributes that go together, extents that may not be empty, slots that exist, and the source of a store.
-
-Facts: what ptoas 0.48 accepts, and the manual of the operations.
+They cover attributes that depend on each other, extents that must not be empty, existing slots, and the source of a
+store. Facts: what ptoas 0.48 accepts, and the manual of the operations.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def _slot(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _something_valid(resolved: Resolved, op: Operation, line: str) -> Messages:
-    """A position needs something to be found in; sums of nothing are fine."""
+    """Check that a search for a position has at least one element; an empty sum is allowed."""
     for axis, extent in enumerate(extents_of(resolved, op, "src")):
         if extent == 0:
             yield f"src has no valid {AXES[axis]}"
@@ -51,7 +50,7 @@ def _something_valid(resolved: Resolved, op: Operation, line: str) -> Messages:
 
 
 def _window(resolved: Resolved, op: Operation) -> Messages:
-    """The type of a window has the valid extents of its operands, if these are given."""
+    """Check that the type of a window has the valid extents of its operands, if they are present."""
     result, valid = op.result_types[0] if op.result_types else None, resolved.values(op, "valid")
     if isinstance(result, TileType) and len(valid) == 2:
         for axis, written in enumerate((result.v_row, result.v_col)):
@@ -89,7 +88,7 @@ def _scatter_rows(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _compared(resolved: Resolved, op: Operation, arch: str, how: str, *allowed: str) -> Messages:
-    """The form that compares takes these element types for a mode: `eq`, or any `other`."""
+    """Check the element types that the comparing form accepts in its mode: `eq`, or any `other`."""
     src, mode = tile_of(resolved, op, "src"), case_of(op.attrs.get("cmpMode")) or "eq"
     if "k" not in op.operands or src is None or (mode == "eq") != (how == "eq"):
         return
@@ -110,7 +109,7 @@ def _gemv(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _resized(resolved: Resolved, op: Operation) -> Messages:
-    """Valid extents that are set lie within the tile, and its type leaves them open."""
+    """Check that new valid extents lie within the tile, and that its type leaves them open."""
     value = resolved.value(op, "tile")
     if value is None or not isinstance(value.type, TileType):
         return
@@ -124,7 +123,7 @@ def _resized(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _stored_scalar(resolved: Resolved, op: Operation) -> Messages:
-    """A number goes into memory of its own type, at a place that is there."""
+    """Check that a number is stored to memory of its own type, at a position inside it."""
     value, where = resolved.value(op, "value"), resolved.value(op, "array" if "array" in op.operands else "ptr")
     if value is None or where is None or not isinstance(where.type, (PtrType, LocalArrayType)):
         return

@@ -1,7 +1,7 @@
-"""Cross-core pipes: opened before use, tiles that fit a slot, and as many pops as pushes and frees as pops.
+"""Checks cross-core pipes: opened before use, tiles that fit a slot, as many pops as pushes, as many frees as pops.
 
-Numbers are compared when they are constant. Traffic under a condition or in a loop of dynamic length only has to exist
-on both sides.
+Numbers are compared if they are constant. Traffic under a condition or in a loop of dynamic length only has to exist on
+both sides.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check_pipes(functions: list[Resolved], arch: str) -> Iterator[Problem]:
 
 
 def _buffers(functions: list[Resolved]) -> Iterator[Problem]:
-    """The buffers of pipes that are values: reserved here or by the peer, and a pipe at both ends of each."""
+    """Check buffers of pipes that are values: reserved in this function or by the peer, with a pipe at both ends."""
     ends: dict[tuple[str, str], list[tuple[Resolved, Operation]]] = {}
     for resolved in functions:
         name = resolved.function.name
@@ -118,7 +118,7 @@ def _times(resolved: Resolved, op: Operation, times: int | None) -> int | None:
 
 
 def _rings(traffic: _Traffic, arch: str) -> Iterator[Problem]:
-    """The numbers of slots a pipe is opened with."""
+    """Check the numbers of slots that a pipe is opened with."""
     for op in traffic.opened.values():
         both = int_value(op.attrs.get("dir_mask")) == 3
         slots = int_value(op.attrs["slot_num"]) if "slot_num" in op.attrs else 4 if both else 8
@@ -157,7 +157,7 @@ def _alone(traffic: _Traffic) -> Iterator[Problem]:
 
 
 def _split_alone(traffic: _Traffic) -> Iterator[Problem]:
-    """Return what travels splits as the pipe says where it does, and slots are given back as they were taken."""
+    """Check that a pipe's traffic is split as the pipe says, and that slots are freed as they were popped."""
     for (key, step), splits in traffic.splits.items():
         opened = traffic.opened.get(key[1])
         nosplit = str(opened.attrs.get("nosplit", "")).lower() if opened is not None else ""
@@ -173,7 +173,7 @@ def _split_alone(traffic: _Traffic) -> Iterator[Problem]:
 
 
 def _slot(traffic: _Traffic, op: Operation) -> Iterator[Problem]:
-    """The tile that travels fits into a slot."""
+    """Check that the transferred tile fits into a slot."""
     definition = TABLE[op.name]
     if not definition.direction or definition.fn not in ("push", "pop"):
         return

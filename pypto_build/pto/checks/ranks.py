@@ -1,4 +1,4 @@
-"""Operations between ranks: signals, moved elements and their stages, groups, and events of transfers."""
+"""Checks operations between ranks: signals, moved elements and their stages, groups, and events of transfers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _signal(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _moved(resolved: Resolved, op: Operation, to: str, source: str) -> Messages:
-    """Both ends have the same elements and, as far as it is known, extents."""
+    """Check that both ends of a transfer have the same element type and, if known, the same extents."""
     a, b = resolved.value(op, to), resolved.value(op, source)
     if a is None or b is None:
         return
@@ -41,7 +41,7 @@ def _moved(resolved: Resolved, op: Operation, to: str, source: str) -> Messages:
 
 
 def _staged(resolved: Resolved, op: Operation, stages: str, moved: str) -> Messages:
-    """Staging tiles have the element type of the moved view."""
+    """Check that staging tiles have the element type of the moved view."""
     values, tiles = resolved.values(op, moved), resolved.values(op, stages)
     element = _element(values[0].type) if values else ""
     for tile in tiles:
@@ -63,7 +63,7 @@ def _share(resolved: Resolved, one: Value, other: Value) -> bool:
 
 
 def _group(resolved: Resolved, op: Operation) -> Messages:
-    """A view for each rank, all of one type, one of them the root's."""
+    """Check that a group has a view for each rank, all of one type, one of them the root's."""
     members, data = resolved.values(op, "group"), resolved.value(op, "data")
     if not members:
         yield "the group has no member"
@@ -79,7 +79,7 @@ def _group(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _awaited(resolved: Resolved, op: Operation) -> Messages:
-    """The event of a transfer needs a wait, and no signal before that."""
+    """Check that the event of a transfer is waited for, with no signal before the wait."""
     event, body = resolved.results(op)[0], resolved.function.body
     assert body is not None
     waits = {
@@ -93,11 +93,11 @@ def _awaited(resolved: Resolved, op: Operation) -> Messages:
     if not waits and not passed:
         yield "nothing waits for its event; use pto.comm.wait_async_event before what is moved is used"
     for region in _regions(body):
-        yield from _told_early(op, region, waits)
+        yield from _premature_notification(op, region, waits)
 
 
-def _told_early(op: Operation, region: Region, waits: set[int]) -> Messages:
-    """A notification between a transfer and the wait for it, in one block."""
+def _premature_notification(op: Operation, region: Region, waits: set[int]) -> Messages:
+    """Check one block for a notification between a transfer and the wait for it."""
     started = False
     for other in region.ops:
         if other is op:

@@ -1,4 +1,4 @@
-"""Shapes and element types of operands against each other, one rule per family of operations."""
+"""Checks shapes and element types of operands against each other, with one rule for each family of operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .rules import AXES, Messages, RuleFunction
 
 
 def _tiles(resolved: Resolved, op: Operation) -> list[tuple[str, Value, TileType]]:
-    """Tile operands that hold data (scratch left out), with their roles."""
+    """Return the tile operands that hold data (without scratch), with their roles."""
     definition = TABLE[op.name]
     tiles = []
     for name in op.operands:
@@ -51,7 +51,7 @@ def _same_extents(resolved: Resolved, op: Operation) -> Messages:
 def _equal(
     resolved: Resolved, a: tuple[str, Value, TileType], b: tuple[str, Value, TileType], *pairs: tuple[int, int]
 ) -> Messages:
-    """Extents `pairs` = (axis of a, axis of b) agree where both are known."""
+    """Check that the extents in `pairs` = (axis of a, axis of b) agree if both are known."""
     ours, theirs = resolved.extents(a[1]), resolved.extents(b[1])
     for mine, other in pairs:
         x, y = ours[mine], theirs[other]
@@ -81,7 +81,7 @@ def _reduce(axis: int, dtype: bool) -> Callable[[Resolved, Operation], Messages]
 
 
 def _expand(axis: int) -> Callable[[Resolved, Operation], Messages]:
-    """One operand is full size, the other one value per row (axis 0) or column (axis 1)."""
+    """Return a check that one operand is full size, and the other has one value per row (axis 0) or column (axis 1)."""
 
     def rule(resolved: Resolved, op: Operation) -> Messages:
         yield from _one_dtype(resolved, op)
@@ -103,7 +103,9 @@ _PRODUCTS = {
 
 
 def _matmul(resolved: Resolved, op: Operation, *, rows: bool = True) -> Messages:
-    """Inner extents agree, and outer extents agree with the result's; for a vector's product only the columns."""
+    """Check that the inner extents agree, and the outer extents with the result's; for a vector's product only the
+    columns.
+    """
     tiles = {name: (name, value, type_) for name, value, type_ in _tiles(resolved, op)}
     if not {"a", "b", "dst"} <= tiles.keys():
         return
@@ -162,7 +164,7 @@ def _move_same(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _window(outer: str, inner: str) -> Callable[[Resolved, Operation], Messages]:
-    """The window of `inner`'s valid extents at (row, col) lies inside `outer`."""
+    """Return a check that the window of `inner`'s valid extents at (row, col) lies inside `outer`."""
 
     def rule(resolved: Resolved, op: Operation) -> Messages:
         yield from _move(resolved, op)
@@ -254,7 +256,7 @@ def _transpose(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _data(resolved: Resolved, op: Operation, roles: tuple[str, ...]) -> dict[str, TileType]:
-    """The tile types of those roles that are there."""
+    """Return the tile types of the roles that are present."""
     return {name: type_ for name, _, type_ in _tiles(resolved, op) if name in roles}
 
 
@@ -264,7 +266,7 @@ def _integer(name: str, type_: TileType) -> Messages:
 
 
 def _mask(resolved: Resolved, op: Operation) -> Messages:
-    """A comparison: operands of one type, a packed mask out."""
+    """Check a comparison: operands of one type, and a packed mask as result."""
     sources = _data(resolved, op, ("src", "src0", "src1"))
     if len({type_.dtype for type_ in sources.values()}) > 1:
         yield f"src1 has elements {sources['src1'].dtype}, src0 has {sources['src0'].dtype}"
@@ -273,7 +275,7 @@ def _mask(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _select(resolved: Resolved, op: Operation) -> Messages:
-    """A packed mask chooses between operands of the destination's type."""
+    """Check a selection: a packed mask, and operands of the destination's type."""
     for name, type_ in _data(resolved, op, ("mask",)).items():
         yield from _integer(name, type_)
     tiles = _data(resolved, op, ("src", "src0", "src1", "dst"))
@@ -283,7 +285,7 @@ def _select(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _scalar(resolved: Resolved, op: Operation) -> Messages:
-    """Operands have the type of the result; a condition is an i1."""
+    """Check that operands have the type of the result, and that a condition is an i1."""
     result_type = op.result_types[0] if op.result_types else None
     for role in op.operands:
         for value in resolved.values(op, role):
@@ -298,7 +300,7 @@ def _compare(resolved: Resolved, op: Operation) -> Messages:
 
 
 def _subview(resolved: Resolved, op: Operation) -> Messages:
-    """Two sizes, and a window inside the tile where the offsets are known."""
+    """Check that a subview has two sizes, and that its window lies inside the tile if the offsets are known."""
     src = resolved.value(op, "src")
     if src is None or not isinstance(src.type, TileType):
         return
@@ -320,7 +322,7 @@ def _subview_type(src: TileType, result: Type | None) -> Messages:
 
 
 def _subview_start(src: TileType, offsets: list[int | None], sizes: list[int]) -> Messages:
-    """The window begins with a block of 32 bytes, or consists of whole fractals."""
+    """Check that the window begins with a block of 32 bytes, or consists of whole fractals."""
     row, col = offsets
     if src.slayout != "none_box":
         for axis, at, size, extent in zip(AXES, offsets, sizes, src.fractal_extents, strict=True):

@@ -39,7 +39,7 @@ class _Block:
 
 
 def check_popped(resolved: Resolved) -> Iterator[Problem]:
-    """Uses behind the free, and more tiles alive than there are slots."""
+    """Check for uses of popped tiles after their free, and for more live tiles than slots."""
     assert resolved.function.body is not None
     slots = {int_value(op.attrs.get("id")): _slots(op) for op in _opened(resolved)}
     if slots:
@@ -51,7 +51,7 @@ def _opened(resolved: Resolved) -> Iterator[Operation]:
 
 
 def _slots(op: Operation) -> int:
-    """Return how many popped tiles a core holds at a time."""
+    """Return how many popped tiles a core holds at the same time."""
     both = int_value(op.attrs.get("dir_mask")) == 3
     return int_value(op.attrs.get("local_slot_num"), int_value(op.attrs.get("slot_num"), 4 if both else 8))
 
@@ -87,7 +87,7 @@ def _release(resolved: Resolved, op: Operation, held: list[_Popped]) -> None:
 
 
 def _behind_its_free(resolved: Resolved, op: Operation, block: _Block) -> Iterator[_Popped]:
-    """Popped tiles whose slot was given back, which the operation uses; each is named once."""
+    """Yield the popped tiles that the operation uses after their slot was freed; each is reported once."""
     if TABLE[op.name].fn == "free" or not block.held:
         return
     used = _used(resolved, op)
@@ -122,7 +122,7 @@ _ALIASES = {"reinterpret", "subview"}
 
 @dataclass(slots=True)
 class _Bytes:
-    """The bytes of a tile."""
+    """The byte range of a tile."""
 
     value: Value
     type: TileType
@@ -133,7 +133,7 @@ class _Bytes:
         return self.type.loc == other.type.loc and self.start < other.end and other.start < self.end
 
     def window_of(self, other: _Bytes) -> bool:
-        """A part of the other tile, element type and layout alike."""
+        """Return whether this is a part of the other tile with the same element type and layout."""
         inside = other.start <= self.start and self.end <= other.end and self.type.bytes < other.type.bytes
         alike = (self.type.dtype, self.type.blayout, self.type.slayout) == (
             other.type.dtype,
@@ -184,7 +184,7 @@ def _values(resolved: Resolved, op: Operation) -> Iterator[tuple[str, Value]]:
 
 
 def _root(resolved: Resolved, value: Value) -> Value:
-    """The allocated tile that a view or reinterpretation stands for."""
+    """Return the allocated tile that a view or reinterpretation refers to."""
     while value.op is not None and TABLE[value.op.name].fn in _ALIASES:
         source = resolved.value(value.op, "src")
         if source is None:

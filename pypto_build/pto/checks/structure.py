@@ -1,4 +1,4 @@
-"""Attributes, terminators, calls, and which core has an operation."""
+"""Checks attributes, terminators, calls, and the core that can run an operation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _is_entry(function: Function, module: Module) -> bool:
 
 
 def _reached(function: Function, module: Module) -> list[Function]:
-    """Return the functions that are called, directly or not, by ``function``; itself included."""
+    """Return ``function`` and all functions that it calls, directly or indirectly."""
     by_name, reached = {one.name: one for one in module.functions()}, [function]
     for one in reached:  # which grows meanwhile
         callees = (getattr(op.attrs.get("callee"), "name", "") for op in one.walk() if TABLE[op.name].fn == "call")
@@ -72,7 +72,7 @@ def _reached(function: Function, module: Module) -> list[Function]:
 
 
 def check_ending(resolved: Resolved) -> Iterator[Problem]:
-    """A function ends with return, and returns the declared types."""
+    """Check that a function ends with return, and returns the declared types."""
     function = resolved.function
     assert function.body is not None
     last = function.body.ops[-1] if function.body.ops else None
@@ -120,7 +120,7 @@ def _call(resolved: Resolved, op: Operation, callee: Function) -> Iterator[str]:
 
 
 def _yielding(op: Operation) -> Iterator[tuple[Region, str]]:
-    """Regions that have to end with an operation that passes values on."""
+    """Yield the regions that must end with an operation that yields values."""
     if op.name == "scf.while":
         yield op.regions[0], "scf.condition"
         yield op.regions[1], "scf.yield"

@@ -20,7 +20,7 @@ def _bounds(e: Emitter, op: Operation, values: Sequence[Value]) -> list[Carried]
 
 
 def _declare(e: Emitter, name: str, bound: Carried, *, initial: bool) -> tuple[Carried, list[str]]:
-    """Variables for the parts of a carried value, holding it or still empty."""
+    """Declare variables for the parts of a carried value, initialised or still empty."""
     names = []
     for ctype, text in bound.components():
         variable = e.names.new(name)
@@ -32,7 +32,7 @@ def _declare(e: Emitter, name: str, bound: Carried, *, initial: bool) -> tuple[C
 def _variables(
     e: Emitter, values: Sequence[Value], named: Sequence[Value], bounds: Sequence[Carried], *, initial: bool
 ) -> list[list[str]]:
-    """Variables that values are from here on, named after some; the names of their parts."""
+    """Declare variables that hold values from now on; return the names of their parts."""
     targets = []
     for value, name, bound in zip(values, named, bounds, strict=True):
         e.bound[id(value)], names = _declare(e, name.name, bound, initial=initial)
@@ -41,7 +41,7 @@ def _variables(
 
 
 def _assign(e: Emitter, targets: list[list[str]], values: list[Carried]) -> None:
-    """All at once: a value may be read by another's assignment."""
+    """Assign all values at once, because an assignment may read a value that another one changes."""
     pairs = [
         (name, ctype, text)
         for names, value in zip(targets, values, strict=True)
@@ -90,7 +90,9 @@ def loop(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("control:if")
 def branch(e: Emitter, op: Operation) -> None:
-    """Write the branches aside first: their yields decide how the results are declared in front of them."""
+    """Write a condition. Its branches are generated first, because their yields decide how the results are declared
+    before them.
+    """
     results = e.resolved.results(op)
     outer, bodies, yielded = e.out, [], []
     for region in op.regions:
@@ -140,12 +142,12 @@ def while_loop(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("control:yield", "control:condition")
 def passing(e: Emitter, op: Operation) -> None:
-    """yield and condition are written by the loop or branch around them."""
+    """Write nothing: yield and condition are written by the enclosing loop or branch."""
 
 
 @LOWERINGS.of("control:return")
 def function_return(e: Emitter, op: Operation) -> None:
-    """Return the function's value; a kernel returns nothing, so its end is enough."""
+    """Write the return of the function's value; a kernel returns nothing, so nothing is written."""
     for value in e.resolved.values(op, "args"):
         e.out.add(f"return {e.expression(value, op)};")
 
@@ -164,7 +166,7 @@ def function_call(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("control:section")
 def section(e: Emitter, op: Operation) -> None:
-    """Code for one of the two cores within a function for both."""
+    """Write code for one of the two cores within a function for both."""
     guard = GUARDS[op.name.rpartition(".")[2]]
     e.out.add(f"#if defined({guard})")
     e.out.add("{")

@@ -1,5 +1,6 @@
-"""One function to C++: the values in scope and the lines written. What becomes of an operation is in the other
-modules."""
+"""Converts one function to C++: the values in scope and the lines written. The other modules translate the
+operations.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +45,11 @@ _TAKEN = KEYWORDS | frozenset(SCALARS.values()) | {
 
 
 class UnsupportedCppType(ValueError):
-    """A type that has no C++ counterpart here."""
+    """A type without a C++ counterpart here."""
 
 
 def scalar(type_: Type | None) -> str:
-    """The C++ type of a scalar, a pointer, or an element."""
+    """Return the C++ type of a scalar, a pointer, or an element."""
     if isinstance(type_, ScalarType) and type_.name in SCALARS:
         return SCALARS[type_.name]
     if isinstance(type_, PtrType):
@@ -59,7 +60,7 @@ def scalar(type_: Type | None) -> str:
 
 
 def tile(type_: TileType) -> str:
-    """`Tile<…>`; unusual pad values are bit patterns."""
+    """Return `Tile<…>`; unusual pad values are bit patterns."""
     if type_.loc not in SPACES:
         raise UnsupportedCppType(f"no tile in {type_.loc}")
     pad = PADS.get(type_.pad) or f"PadValue({type_.pad})"
@@ -72,7 +73,7 @@ def tile(type_: TileType) -> str:
 
 
 def integer(value: int, type_: Type | None = None) -> str:
-    """An integer literal."""
+    """Return an integer literal."""
     if isinstance(type_, ScalarType) and type_.name == "i1":
         return "true" if value else "false"
     if -(2**31) <= value < 2**31:
@@ -83,7 +84,7 @@ def integer(value: int, type_: Type | None = None) -> str:
 
 
 def real(value: float, type_: Type) -> str:
-    """A floating literal that has exactly the value `type_` rounds it to."""
+    """Return a floating literal with exactly the value that `type_` rounds it to."""
     name = type_.name if isinstance(type_, ScalarType) else "f64"
     if math.isnan(value):
         text = '__builtin_nanf("")'
@@ -135,23 +136,25 @@ class GlobalView:
     variable: str = ""
 
     def window(self, offsets: tuple[Extent, ...], sizes: tuple[Extent, ...]) -> GlobalView:
-        """The part of `sizes` at `offsets`."""
+        """Return the part of `sizes` at `offsets`."""
         terms = [times(o, s) for o, s in zip(offsets, self.strides, strict=True)]
         return replace(self, pointer=plus(self.pointer, *terms), shape=sizes, variable="")
 
     def components(self) -> list[tuple[str, str]]:
-        """(C++ type, expression) of everything needed to carry the view through a loop or branch."""
+        """Return (C++ type, expression) of everything needed to carry the view through a loop or branch."""
         extents = [("int64_t", str(extent)) for extent in (*self.shape, *self.strides)]
         return [(f"__gm__ {self.element}*", self.pointer), *extents]
 
     def rebuilt(self, names: list[str]) -> GlobalView:
-        """The same kind of view, made of carried components."""
+        """Return the same kind of view, built from carried components."""
         rank = len(self.shape)
         shape, strides = tuple(names[1 : 1 + rank]), tuple(names[1 + rank :])
         return replace(self, pointer=names[0], shape=shape, strides=strides, variable="")
 
     def declaration(self, name: str) -> str:
-        """`GlobalTensor<…> name(pointer, shape, stride);`, five extents, the known ones in the type."""
+        """Return `GlobalTensor<…> name(pointer, shape, stride);` with five extents, of which known ones are in the
+        type.
+        """
         lead = 5 - len(self.shape)
         outer = times(self.shape[0], self.strides[0]) if self.shape else 1
         outer = outer if isinstance(outer, int) else self.strides[0]
@@ -162,7 +165,7 @@ class GlobalView:
 
 
 def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in elements of a tensor without gaps."""
+    """Return the strides in elements of a tensor without gaps."""
     strides = [1]
     for extent in reversed(shape[1:]):
         strides.insert(0, strides[0] * extent)
@@ -170,7 +173,7 @@ def row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _extents(name: str, extents: tuple[Extent, ...]) -> tuple[str, str]:
-    """The type with -1 for extents that are expressions, and those expressions."""
+    """Return the type with -1 for extents that are expressions, and those expressions."""
     fixed = ", ".join(str(e) if isinstance(e, int) else "-1" for e in extents)
     return f"{name}<{fixed}>", ", ".join(e for e in extents if isinstance(e, str))
 
@@ -204,7 +207,7 @@ GUARDS = {"cube": "__DAV_CUBE__", "vector": "__DAV_VEC__"}
 
 @dataclass(frozen=True)
 class TileVar:
-    """A Tile variable; `type` is how it is declared, which for a window is the type of the tile it lies in."""
+    """A Tile variable; `type` is its declared type, which for a window is that of the enclosing tile."""
 
     name: str
     type: TileType
@@ -243,7 +246,7 @@ Bound = Carried | MultiTile
 
 @dataclass
 class CppLines:
-    """C++ lines with, for each, the token of the .pto operation it came from."""
+    """C++ lines, each with the token of the .pto operation that it came from."""
 
     text: list[str] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -278,7 +281,7 @@ class Emitter:
     # --- the function --------------------------------------------------------------------------------------------
 
     def emit(self) -> CppLines:
-        """The whole function."""
+        """Return the lines of the whole function."""
         if self.resolved.problems:
             problem = self.resolved.problems[0]
             self.fail(problem.op, problem.message)
@@ -319,7 +322,7 @@ class Emitter:
 
     @staticmethod
     def parameter(value: Value, name: str) -> tuple[Bound, str]:
-        """A parameter and its C++ type; a memref in global memory is a pointer whose extents are known."""
+        """Return a parameter and its C++ type; a memref in global memory is a pointer with known extents."""
         type_ = value.type
         if isinstance(type_, ViewType) and type_.kind == "memref" and type_.space == "gm":
             if DYNAMIC in type_.shape or type_.layout or len(type_.shape) > 5:
@@ -353,7 +356,7 @@ class Emitter:
     # --- values --------------------------------------------------------------------------------------------------
 
     def text(self, op: Operation, role: str, default: str = "") -> str:
-        """The C++ expression of the one value of a role."""
+        """Return the C++ expression of the one value of a role."""
         value = self.resolved.value(op, role)
         return default if value is None else self.expression(value, op)
 
@@ -388,7 +391,7 @@ class Emitter:
         self.bound[id(self.resolved.results(op)[0])] = bound
 
     def define(self, op: Operation, expression: str, type_: Type | None = None) -> None:
-        """`const T name = expression;` for the operation's one result, or just its constant."""
+        """Write `const T name = expression;` for the operation's one result; a constant is only recorded."""
         value = self.resolved.results(op)[0]
         ctype = scalar(type_ or value.type)
         if value.constant is not None:

@@ -1,5 +1,4 @@
-"""Tile instructions: by default `NAME(outs, ins)`, with rows for those that take their attributes or operands
-otherwise."""
+"""Writes tile instructions: by default `NAME(outs, ins)`; a table row overrides attributes or order of operands."""
 
 from __future__ import annotations
 
@@ -16,14 +15,14 @@ _ROUND = {"CAST_RINT": "RINT"}
 
 
 def operands(e: Emitter, op: Operation, *, without: tuple[str, ...] = ()) -> list[str]:
-    """The operands in the order of the instruction: outs, then ins."""
+    """Return the operands in the order of the instruction: outs, then ins."""
     form = TABLE[op.name].variants[max(op.variant, 0)]
     roles = [r.name for r in (*form.outs, *form.ins) if r.name in op.operands and r.name not in without]
     return [argument(e, op, role) for role in roles]
 
 
 def argument(e: Emitter, op: Operation, role: str) -> str:
-    """One operand; a scalar is converted to the element type of the tiles where it differs."""
+    """Return one operand; a scalar is converted to the element type of the tiles if it differs."""
     text = e.text(op, role)
     value = e.resolved.value(op, role)
     if role in ("scalar", "start", "value") and value is not None and isinstance(value.type, ScalarType):
@@ -49,7 +48,7 @@ def call(e: Emitter, name: str, args: list[str], template: list[str] | None = No
 
 
 def instruction(e: Emitter, op: Operation) -> None:
-    """The plain case; `cpp` with braces is a template of its own."""
+    """Write an instruction in the default form; `cpp` with braces is a template."""
     cpp, computes = TABLE[op.name].cpp, TABLE[op.name].computes
     if "(" in cpp:
         named = {role: argument(e, op, role) for role in op.operands}
@@ -63,7 +62,7 @@ def instruction(e: Emitter, op: Operation) -> None:
 
 
 def word(attribute: object) -> str:
-    """An attribute as a C++ word: `PIPE_ALL`, `EVENT_ID0`, a number."""
+    """Return an attribute as a C++ word: `PIPE_ALL`, `EVENT_ID0`, a number."""
     if isinstance(attribute, (EnumAttr, StrAttr)):
         return case_of(attribute)
     return str(attribute.value) if isinstance(attribute, IntAttr) else str(attribute)
@@ -93,7 +92,9 @@ def convert(e: Emitter, op: Operation) -> None:
 
 
 def with_scratch(e: Emitter, op: Operation) -> None:
-    """Instructions that always take a scratch tile; without one the source stands in, which they leave alone here."""
+    """Write an instruction that always takes a scratch tile; without one, the source is passed, which it does not
+    change here.
+    """
     args = operands(e, op)
     if "tmp" not in op.operands:
         args.append(e.text(op, "src"))
@@ -127,7 +128,7 @@ def gather(e: Emitter, op: Operation) -> None:
 
 
 def partial_extreme(e: Emitter, op: Operation) -> None:
-    """Values first, then positions."""
+    """Write an instruction whose results are values first, then positions."""
     order = ("dst", "src0", "src1", "dstidx", "idx0", "idx1")
     call(e, TABLE[op.name].cpp, [e.text(op, role) for role in order])
 
@@ -156,7 +157,7 @@ def triangle(e: Emitter, op: Operation) -> None:
 
 
 def random(e: Emitter, op: Operation) -> None:
-    """Philox: key and counter go as arrays."""
+    """Write Philox, whose key and counter are passed as arrays."""
     key, counter = e.names.new("key"), e.names.new("counter")
     for kind, name, roles in (
         ("TRandomKey", key, ("key0", "key1")),
@@ -167,7 +168,7 @@ def random(e: Emitter, op: Operation) -> None:
 
 
 def histogram(e: Emitter, op: Operation) -> None:
-    """`isMSB` is the older way to name the byte of a 16-bit element; without either attribute it is 1."""
+    """Write a histogram. `isMSB` is the older name for the byte of a 16-bit element; the default is 1."""
     byte = int_value(op.attrs.get("byte", op.attrs.get("isMSB")), 1)
     call(e, "THISTOGRAM", operands(e, op), [f"HistByte::BYTE_{byte}"])
 
@@ -183,7 +184,7 @@ _SECOND = {"add": "TADD", "sub": "TSUB"}
 
 
 def ternary(e: Emitter, op: Operation) -> None:
-    """a ∘ b ∘ c as two instructions; the second reads the destination."""
+    """Write a ∘ b ∘ c as two instructions; the second reads the destination."""
     first, second = TABLE[op.name].fn.split(",")
     roles = ("src0", "src1", "src2") if "src2" in op.operands else ("src0", "scalar", "src1")
     a, b, c = (argument(e, op, role) for role in roles)

@@ -13,13 +13,15 @@ LOWERINGS.update(INSTRUCTIONS)
 
 
 def refuse(e: Emitter, op: Operation) -> None:
-    """Fails with the sentence that says why no simulated platform can run the operation."""
+    """Raise the error that says why no simulated platform can run the operation."""
     e.fail(op, TABLE[op.name].refused)
 
 
 @LOWERINGS.of("none")
 def order(e: Emitter, op: Operation) -> None:
-    """Flags and barriers between a core's pipelines, which say something where memory is weak; hints say nothing."""
+    """Write flags and barriers between a core's pipelines, which matter on weakly ordered machines; hints write
+    nothing.
+    """
     if TABLE[op.name].cpp:
         instruction(e, op)
 
@@ -34,14 +36,14 @@ def print_scalar(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("fence:all")
 def fence(e: Emitter, op: Operation) -> None:
-    """Make the core's stores visible to others, from whichever pipeline."""
+    """Write a fence that makes the core's stores visible to others, from any pipeline."""
     e.out.add("pipe_barrier(PIPE_ALL);")
     e.out.add("dsb(DSB_DDR);")
 
 
 @LOWERINGS.of("fence:cache")
 def cache(e: Emitter, op: Operation) -> None:
-    """Write back and drop a line of the data cache, or all of it."""
+    """Write code that writes back and drops a line of the data cache, or the whole cache."""
     if "addr" not in op.operands:
         e.out.add("dcci((__gm__ void*)0, cache_line_t::ENTIRE_DATA_CACHE);")
         return

@@ -1,4 +1,4 @@
-"""Cross-core pipes to C++: a `TPipe` for each one opened, TPUSH, TPOP and TFREE on it."""
+"""Converts cross-core pipes to C++: a `TPipe` for each opened pipe, and TPUSH, TPOP and TFREE."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CORES = {"mix": "Mix", "aiv_only": "AIVOnly", "aic_only": "AICOnly"}
 
 @LOWERINGS.of("comm:tput", "comm:tget")
 def transfer(e: Emitter, op: Operation) -> None:
-    """tput and tget: dst = src, through staging tiles."""
+    """Write tput and tget: dst = src, through staging tiles."""
     dst, src = e.text(op, "dst"), e.text(op, "src")
     buffers = [e.expression(value, op) for value in e.resolved.values(op, "buffers")] or [dst]
     atomic = _ATOMIC.get(case_of(op.attrs.get("atomicType")), "")
@@ -51,7 +51,7 @@ def test(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("comm:tbroadcast", "comm:tgather", "comm:tscatter", "comm:treduce")
 def collective(e: Emitter, op: Operation) -> None:
-    """A collective over the views of all ranks, done by the calling rank."""
+    """Write a collective on the views of all ranks, executed by the calling rank."""
     views = [e.expression(value, op) for value in e.resolved.values(op, "group")]
     stages = [e.expression(value, op) for value in e.resolved.values(op, "recv")]
     if not views or not stages:
@@ -71,7 +71,7 @@ def collective(e: Emitter, op: Operation) -> None:
 
 
 def _object(e: Emitter, op: Operation, kind: str, *initial: str) -> str:
-    """An object of C++ that the operation's result is from here on."""
+    """Declare a C++ object for the operation's result; return its name."""
     name = e.names.new(e.resolved.results(op)[0].name)
     e.out.add(f"{kind} {name}{' = ' if initial else ''}{''.join(initial)};")
     e.bind(op, Scalar(name, kind))
@@ -87,14 +87,14 @@ def session(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("async:tput_async", "async:tget_async")
 def start(e: Emitter, op: Operation) -> None:
-    """An asynchronous transfer; its event says when it is complete."""
+    """Write an asynchronous transfer; its event is set on completion."""
     operands = ", ".join(e.text(op, role) for role in ("dst", "src", "session"))
     _object(e, op, "pto::comm::AsyncEvent", f"pto::comm::{TABLE[op.name].fn.upper()}({operands})")
 
 
 @LOWERINGS.of("async:wait_async_event", "async:test_async_event")
 def finished(e: Emitter, op: Operation) -> None:
-    """wait_async_event and test_async_event."""
+    """Write wait_async_event and test_async_event."""
     word = "Wait" if TABLE[op.name].fn == "wait_async_event" else "Test"
     e.define(op, f"{e.text(op, 'event')}.{word}({e.text(op, 'session')})")
 
@@ -119,7 +119,7 @@ def prefetch(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("crosscore:set", "crosscore:wait")
 def core_flag(e: Emitter, op: Operation) -> None:
-    """Set a flag of the group's other cores, or wait for one: by the calls of the platform."""
+    """Write a flag operation on the group's other cores, set or wait, by the calls of the platform."""
     pipe, sets = f"PIPE_{case_of(op.attrs['pipe']).removeprefix('PIPE_')}", TABLE[op.name].fn == "set"
     flag = e.text(op, "event_id") or str(int_value(op.attrs.get("event")))
     if e.arch == "a5":
@@ -133,7 +133,7 @@ def core_flag(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("crosscore:all")
 def sync_all(e: Emitter, op: Operation) -> None:
-    """Every block of the task reaches this point before any goes on."""
+    """Write a barrier of all blocks of the task."""
     cores = _CORES[case_of(op.attrs.get("core_type"), "aiv_only")]
     operands = e.resolved.values(op, "operands")
     used = operands[-1] if len(operands) > 2 and not isinstance(operands[-1].type, TileType) else None
@@ -160,7 +160,7 @@ def open_pipe(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("pipe:open_l2l", "pipe:open_l2g2l")
 def open_value(e: Emitter, op: Operation) -> None:
-    """The forms whose result is the pipe: local buffer(s), or global and local ones."""
+    """Write the forms whose result is the pipe: local buffer(s), or global and local ones."""
     value = e.resolved.results(op)[0]
     args = [e.expression(v, op) for v in e.resolved.values(op, "args")]
     through_gm = op.name == "pto.initialize_l2g2l_pipe"
@@ -222,9 +222,9 @@ def push(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("pipe:pop", "pipe:acquire")
 def take(e: Emitter, op: Operation) -> None:
-    """Take the oldest slot, or a free one for the producer.
+    """Write a pop of the oldest slot, or the allocation of a free slot.
 
-    It goes into the given entry, or becomes the result: a tile or a view of the slot.
+    The slot is stored in the entry operand, or becomes the result: a tile or a view.
     """
     pipe, instruction = _pipe(e, op), "TPOP" if TABLE[op.name].fn == "pop" else "TALLOC"
     if "tile" in op.operands:
@@ -243,7 +243,7 @@ def take(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("view:declare")
 def declare_slot(e: Emitter, op: Operation) -> None:
-    """Declare a view that a pipe places later; rows follow each other unless strides are given."""
+    """Declare a view that a pipe places later; its rows are contiguous unless it has strides."""
     type_ = op.result_types[0]
     if not isinstance(type_, ViewType) or DYNAMIC in type_.shape or not 0 < len(type_.shape) <= 5:
         raise emitter.UnsupportedCppType(f"a slot's view has known extents, found {type_}")
@@ -280,7 +280,7 @@ def reserve(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("pipe:import")
 def import_buffer(e: Emitter, op: Operation) -> None:
-    """The peer's buffer of that name, whose address both sides have to know."""
+    """Bind the peer's buffer of that name, whose address both sides must know."""
     peer, name = op.attrs.get("peer_func"), op.attrs.get("name")
     for function in e.module.functions():
         if function.body is None or not (isinstance(peer, SymbolAttr) and function.name == peer.name):

@@ -1,4 +1,4 @@
-"""Declarations of tiles and arrays, windows and reinterpretations of tiles to C++."""
+"""Converts declarations of tiles and arrays, windows and reinterpretations of tiles to C++."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _EXPRESSIONS = {
 
 @LOWERINGS.of("arith", "core_id", *_EXPRESSIONS)
 def expression(e: Emitter, op: Operation) -> None:
-    """Write an expression of the operands, from here or from the operation's row."""
+    """Write an expression of the operands, from this module's table or from the operation's row."""
     definition = TABLE[op.name]
     ctype = emitter.scalar(e.resolved.results(op)[0].type)
     unsigned = {"bool": "bool"}.get(ctype, ctype if ctype.startswith("u") else f"u{ctype}")
@@ -66,7 +66,7 @@ def compare(e: Emitter, op: Operation) -> None:
 
 
 def _compare_floats(predicate: str, lhs: str, rhs: str) -> str:
-    """Ordered predicates are false, unordered ones true when an operand is not a number."""
+    """Return a comparison: with a NaN operand, ordered predicates are false and unordered ones true."""
     if predicate in ("true", "false"):
         return predicate
     unordered = f"({lhs} != {lhs} || {rhs} != {rhs})"
@@ -158,7 +158,7 @@ def multi_slot(e: Emitter, op: Operation) -> None:
 
 @LOWERINGS.of("tile:subview")
 def subview(e: Emitter, op: Operation) -> None:
-    """A window keeps the pitch of the tile it lies in, so it is declared with that tile's extents."""
+    """Write a window, which keeps the pitch of the enclosing tile and is declared with that tile's extents."""
     sizes = tuple(getattr(item, "value", 1) for item in getattr(op.attrs["sizes"], "items", ()))
     if "view" in op.operands:
         view = e.bound.get(id(e.resolved.value(op, "view")))

@@ -1,4 +1,4 @@
-"""The module that a text is now: `update` it with each text, and read `findings` and `functions`."""
+"""A module with changing text: call `update` with each text, and read `findings` and `functions`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ MOST_FINDINGS = 500
 
 @dataclass(frozen=True)
 class LiveFinding:
-    """Something wrong: line and columns count from 0, `end` is behind the last column; `name` is what the message is
-    about. `syntax` is whether the text cannot be read there, `is_rule` whether the assembler accepts it."""
+    """A fault in the text: line and columns count from 0, `end` is exclusive; `name` is the value that the message
+    is about. `syntax`: the text cannot be parsed there. `is_rule`: the assembler accepts it.
+    """
 
     line: int
     column: int
@@ -69,7 +70,7 @@ class LiveFunction:
         return self.names.resolved
 
     def read_as_a_whole(self, model: Function, start: int, source: Source) -> None:
-        """Take the content of a function that is one statement, in a text from that line on."""
+        """Set the content of a function, parsed as one statement from text that begins at line `start`."""
         rows = tuple(range(source.text.count("\n") + 1))
         operations = model.body.ops if model.body is not None else []
         body = Node(start, source.text, rows, source, operations, None)
@@ -79,7 +80,7 @@ class LiveFunction:
         self.list_nodes()
 
     def list_nodes(self) -> None:
-        """Collect the nodes, after they changed."""
+        """Collect the nodes after a change."""
         self.every = [self.header]
         pending = self.nodes[::-1]
         while pending:
@@ -90,17 +91,17 @@ class LiveFunction:
 
     @property
     def is_broken(self) -> bool:
-        """Return whether some of it cannot be read."""
+        """Return whether a part of the function cannot be parsed."""
         return self.error is not None or any(node.error is not None for node in self.every)
 
     @property
     def is_clean(self) -> bool:
-        """Return whether all of it can be read, and its names and types agree."""
+        """Return whether the whole function can be parsed, and its names and types agree."""
         return not self.is_broken and not any(node.problems for node in self.every)
 
 
 class LiveModule:
-    """A document. `platform` decides capacities, else the module's own text."""
+    """A document. `platform` decides capacities; without it, the module's own text does."""
 
     def __init__(self, path: str = "<pto>", platform: str = "") -> None:
         self.path, self.platform = path, platform
@@ -117,9 +118,10 @@ class LiveModule:
         self.is_pending = False
 
     def update(self, text: str, seconds: float = math.inf) -> None:
-        """Take the document's new text. Resolving and checking the changes takes at most `seconds`.
+        """Set the document's new text.
 
-        `go_on` does the rest, for instance after a key that changes a value with thousands of uses.
+        Resolving and checking the changes takes at most `seconds`. `go_on` finishes the work, for instance after a key
+        that changes a value with thousands of uses.
         """
         self.lines = text.split("\n")
         outlines = outline(self.lines)
@@ -141,7 +143,9 @@ class LiveModule:
         self._go_on_until(until)
 
     def go_on(self, seconds: float = math.inf) -> bool:
-        """Resolve and check the rest for so long, and collect the findings; return whether more is left."""
+        """Continue to resolve and check for at most `seconds`, and collect the findings; return whether work is
+        left.
+        """
         until = time.perf_counter() + seconds
         self._resolve_rest(until)
         self._go_on_until(until, at_least=1)
@@ -161,7 +165,7 @@ class LiveModule:
     # --- reading -------------------------------------------------------------------------------------------------
 
     def _read_module(self, outlines: list[FunctionOutline]) -> PtoError | None:
-        """Read the text around the functions, which become declarations; lines stay as they are."""
+        """Parse the text around the functions, which are replaced by declarations; line numbers stay the same."""
         lines = list(self.lines)
         for number, each in enumerate(outlines):
             lines[each.start : each.end] = [""] * (each.end - each.start)
@@ -174,7 +178,7 @@ class LiveModule:
         return None
 
     def _as_the_parser_reads_it(self, text: str, error: PtoError | None) -> PtoError | None:
-        """A text of moderate size that can be read after all, and is only laid out in another way, is read so."""
+        """Parse a text of moderate size as a whole, because an unusual layout may be the only reason for an error."""
         is_broken = error is not None or any(function.is_broken for function in self.functions)
         if not is_broken or len(text) > _WHOLE:
             return error
@@ -187,7 +191,7 @@ class LiveModule:
         return None
 
     def _hidden_error(self, text: str) -> PtoError | None:
-        """Return the error of a text whose statements can all be read: a brace that ends none of them."""
+        """Return the error in a text whose statements are all valid: a brace that ends none of them."""
         if all(each.outline.matched for each in self.functions) or any(each.is_broken for each in self.functions):
             return None
         try:
@@ -197,7 +201,7 @@ class LiveModule:
         return None
 
     def _read_rest(self) -> None:
-        """Functions that do not begin on a line of their own."""
+        """Read functions that do not begin on a line of their own."""
         for model in self._around.functions():
             if model.name.startswith(_PLACEHOLDER):
                 continue
@@ -207,7 +211,7 @@ class LiveModule:
 
     @staticmethod
     def _partner(before: list[LiveFunction], number: int, outline: FunctionOutline, count: int) -> LiveFunction | None:
-        """Return the old function that became this one: at the same index from the beginning or from the end."""
+        """Return the old version of a function: the function at the same index from the beginning or from the end."""
         number = number if len(before) == count else number + len(before) - count if number else number
         return before[number] if 0 <= number < len(before) and not before[number].whole else None
 
@@ -234,7 +238,7 @@ class LiveModule:
         return function
 
     def _read_header(self, function: LiveFunction, text: str, outline: FunctionOutline) -> None:
-        """Read the text before the body; the last readable version counts."""
+        """Parse the text before the body; if it is invalid, keep the last valid version."""
         header = function.header
         header.start, header.rows = outline.start, tuple(range(text.count("\n") + 1))
         if outline.body is not None:
@@ -248,7 +252,7 @@ class LiveModule:
         try:
             model = reader.function()
             if reader.tokens[reader.at] != END:
-                reader.fail(f"expected the end of the function, found {reader.found()}")
+                reader.fail(f"expected the end of the function, found {reader.shown_token()}")
         except PtoError as error:
             header.error = error
             return
@@ -256,7 +260,7 @@ class LiveModule:
         function.model, function.unchecked = model, True
 
     def _read_whole(self, function: LiveFunction) -> None:
-        """Read as a whole a function that cannot be read statement by statement."""
+        """Parse a function as a whole if its statements cannot be parsed separately."""
         outline = function.outline
         if function.whole or not function.is_broken:
             return
@@ -296,11 +300,11 @@ class LiveModule:
                     node.fresh = node.fresh or calls(node)
             names.run(function.nodes, function.dropped, until)
             function.dropped = []
-            function.unchecked = function.unchecked or names.resolved_again > 0
+            function.unchecked = function.unchecked or names.resolved_anew > 0
         self._context = context
 
     def _check(self) -> Iterator[object]:
-        """Check the changes; yield after each bit of work, where the check may wait or be abandoned."""
+        """Check the changes; yield after each step, where the check may be paused or abandoned."""
         arch = module_arch(self.model, self.platform)
         functions = [function for function in self.functions if function.model.body is not None]
         for function in functions:

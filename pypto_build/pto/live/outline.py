@@ -76,13 +76,13 @@ def _kind(stripped: str) -> LineKind:
 
 @lru_cache(maxsize=1 << 16)
 def facts_of(text: str) -> LineFacts:
-    """The facts of a line, without its end."""
+    """Return the facts of a line, without its line end."""
     return LineFacts(text)
 
 
 @dataclass(slots=True)
 class Statement:
-    """Lines `start` up to `end`. A statement with `regions` has its own lines in `spine`."""
+    """Lines `start` up to `end`. `spine` has the lines of a statement that lie outside its `regions`."""
 
     start: int
     end: int
@@ -92,9 +92,9 @@ class Statement:
 
 @dataclass(slots=True)
 class FunctionOutline:
-    """A function on lines `start` up to `end`: its header, up to line `header`, and its body; `body` is None for a
-    declaration or one whose lines tell nothing. `closed` is whether its last line closes it, `matched` whether its
-    braces match."""
+    """A function on lines `start` up to `end`: its header, up to line `header`, and its body. `body` is None for a
+    declaration, or if the lines do not show one. `closed`: its last line closes it. `matched`: its braces match.
+    """
 
     start: int
     header: int
@@ -105,7 +105,7 @@ class FunctionOutline:
 
 
 def outline(lines: Sequence[str]) -> list[FunctionOutline]:
-    """The functions of a text."""
+    """Return the functions of a text."""
     facts = [facts_of(line) for line in lines]
     starts = [number for number, line in enumerate(facts) if line.kind is LineKind.FUNCTION]
     return [_function(facts, start, limit) for start, limit in pairwise([*starts, len(facts)])]
@@ -132,7 +132,7 @@ def _function(facts: list[LineFacts], start: int, limit: int) -> FunctionOutline
 
 
 def _header(facts: list[LineFacts], start: int, limit: int) -> int | None:
-    """Return the line behind the line that opens the body; None without one."""
+    """Return the line after the one that opens the body; None without a body."""
     depth = 0
     for at in range(start, min(limit, start + 64)):
         line = facts[at]
@@ -154,7 +154,7 @@ def _declared(facts: list[LineFacts], start: int, limit: int) -> int:
 
 
 class _Braces:
-    """Statements of lines whose braces match."""
+    """Finds statements in lines whose braces match."""
 
     def __init__(self, facts: list[LineFacts]) -> None:
         self.facts = facts
@@ -171,7 +171,7 @@ class _Braces:
         return statements
 
     def taken(self, at: int) -> bool:
-        """Return whether the line before takes the beginning of this one for a value of its own."""
+        """Return whether the beginning of this line is a value of the statement on the line before."""
         return self.facts[at - 1].unended and self.facts[at].with_value
 
     def statement(self, start: int, end: int, nested: int) -> Statement:
@@ -202,7 +202,7 @@ class _Braces:
 
 
 class _Indents:
-    """Statements of lines whose braces do not match."""
+    """Finds statements in lines whose braces do not match, by indentation."""
 
     def __init__(self, facts: list[LineFacts]) -> None:
         self.facts = facts

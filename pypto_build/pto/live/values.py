@@ -1,4 +1,4 @@
-"""Resolving the statements of a function again, those alone where something changed."""
+"""Resolves the statements of a function again after a change, only where something changed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _DEFINED = re.compile(r"^\s*(%[\w$.\-]+(?:\s*,\s*%[\w$.\-]+)*)\s*=(?!=)", re.MUL
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """One statement. `text` are its own lines, joined, and `rows` their numbers from `start`, the first.
+    """One statement.
 
-    `operations` stand in its own lines: a leaf's outer operations, or a block's one. After resolving, `uses` has the
-    names in the text with their values, `defines` the names left in scope, `summaries` the facts that others rely on.
+    `text` is the text of its own lines, and `rows` their numbers relative to `start`, the first. `operations` are those
+    in its own lines: a leaf's outer operations, or a block's one. After resolving, `uses` has the names in the text
+    with their values, `defines` the names left in scope, `summaries` the facts that other nodes rely on.
     """
 
     start: int
@@ -52,25 +53,25 @@ class Node:
     kept: list[Operation] = field(default_factory=list)  # that defined a value before the text could not be read
 
     def line(self, row: int) -> int:
-        """The number in the document of a line of the text, both from 0."""
+        """Return the document line of a line of the text, both from 0."""
         return self.start + self.rows[min(row, len(self.rows) - 1)]
 
     def place(self, token: int) -> tuple[int, int]:
-        """The row in the text and the column of a token, from 0."""
+        """Return the row in the text and the column of a token, from 0."""
         if token == 0 and self.text.lstrip(" ")[:1] in ("%", "p"):  # nearly all: no token before it is looked for
             return 0, len(self.text) - len(self.text.lstrip(" "))
         position = self.source.position(token)
         return max(position.line - 1, 0), max(position.column - 1, 0)
 
     def walk(self) -> Iterator[Node]:
-        """The node, and all in its regions."""
+        """Yield the node, and all nodes in its regions."""
         yield self
         for region in self.regions:
             for node in region:
                 yield from node.walk()
 
     def own(self) -> Iterator[Operation]:
-        """The operations whose text is the node's: of a leaf also those in regions that it holds itself."""
+        """Yield the operations in the node's own text; for a leaf, also those in its regions."""
         for op in self.operations:
             yield op
             if not self.is_block:
@@ -89,7 +90,7 @@ class Node:
 
 
 class NodeReader:
-    """Makes nodes of statements, out of the nodes that were there before wherever these say the same."""
+    """Creates nodes for statements, reusing earlier nodes with the same text."""
 
     def __init__(self, path: str, lines: Sequence[str]) -> None:
         self.path, self.lines = path, lines
@@ -97,7 +98,7 @@ class NodeReader:
         self.changed = False
 
     def nodes(self, statements: list[Statement], before: list[Node], depth: int) -> list[Node]:
-        """The nodes of a region, in order. What is not used any more of `before` is in `dropped`."""
+        """Return the nodes of a region, in order. Unused nodes of `before` are added to `dropped`."""
         first, last = 0, 0
         common = min(len(statements), len(before))
         while first < common and self.moved(statements[first], before[first], depth):
@@ -113,7 +114,9 @@ class NodeReader:
         return [*before[:first], *new, *before[len(before) - last :]]
 
     def moved(self, statement: Statement, node: Node, depth: int) -> bool:
-        """Return whether a node is that statement still, and move it there; the regions of a block may differ."""
+        """Return whether a node still has the text of a statement, and move the node there; the regions of a block
+        may differ.
+        """
         if bool(statement.spine) != node.is_block:
             return False
         if not node.is_block:
@@ -132,7 +135,7 @@ class NodeReader:
         return "\n".join(self.lines[at] for at in statement.spine)
 
     def move(self, statement: Statement, node: Node, depth: int) -> None:
-        """Let a block be that statement, whose own lines say the same."""
+        """Move a block to a statement with the same own lines."""
         node.start = statement.start
         node.rows = tuple(at - statement.start for at in statement.spine)
         for number, inner in enumerate(statement.regions):
@@ -143,7 +146,7 @@ class NodeReader:
         node.attach()
 
     def aligned(self, statements: list[Statement], before: list[Node], depth: int) -> list[Node]:
-        """Nodes of statements that replace those before: in a block whose own lines changed, the regions are kept."""
+        """Return nodes for replaced statements: a block whose own lines changed keeps its regions."""
         blocks = [node for node in before if node.is_block]
         new = []
         for statement in statements:
@@ -166,13 +169,13 @@ class NodeReader:
 
     @staticmethod
     def take_over(node: Node, old: Node) -> None:
-        """Keep the parts of a block whose own lines changed: its operation too, if they cannot be read."""
+        """Reuse the regions of a block whose own lines changed, and its operation if the new lines cannot be parsed."""
         node.arguments = old.arguments
         if not node.operations and old.operations:
             node.operations = [op_without_regions(old.operations[0])]
 
     def read(self, statement: Statement, depth: int) -> Node:
-        """A statement read for the first time; the regions of a block are empty."""
+        """Parse a new statement; the regions of a block are empty."""
         is_block = bool(statement.spine)
         numbers = statement.spine or range(statement.start, statement.end)
         text = "\n".join(self.lines[at] for at in numbers)
@@ -191,12 +194,12 @@ class NodeReader:
 
 
 def op_without_regions(op: Operation) -> Operation:
-    """The operation again, with regions of its own that are empty."""
+    """Return a copy of the operation with empty regions."""
     return replace(op, regions=tuple(replace(region, ops=[]) for region in op.regions))
 
 
 def read_operations(source: Source, depth: int) -> tuple[list[Operation], PtoError | None]:
-    """The operations of a text up to the first that cannot be read, and why not."""
+    """Return the operations of a text up to the first invalid one, and its error."""
     reader = ModuleReader(source)
     reader.depth = min(depth + 1, 60)
     operations: list[Operation] = []
@@ -244,7 +247,7 @@ def summary(resolved: Resolved, value: Value) -> object:
 
 
 class LiveResolver:
-    """The names of one function. `resolved` is what the checks look at; it is kept, and changed where the text is."""
+    """The resolved names of one function. `resolved` is the object that checks read; it is updated in place."""
 
     def __init__(self, function: Function, module: Module) -> None:
         self.resolver = Resolver(function, module)
@@ -254,12 +257,12 @@ class LiveResolver:
         self.earlier: dict[str, _Earlier] = {}
         self.argument_problems: list[Problem] = []
         self.touched: set[int] = set()  # values whose summary changed in this run
-        self.resolved_again = 0  # statements, in the last run
+        self.resolved_anew = 0  # statements, in the last run
         self.is_pending = False  # statements that say the same are still resolved as in the text before
         self._until = math.inf
 
     def of(self, function: Function, module: Module) -> None:
-        """The function says this now; arguments that are as they were stay the same objects."""
+        """Set the current function; unchanged arguments stay the same objects."""
         self.resolved.function = function
         self.resolver.callees = {f.name: f for f in module.functions()}
         before = {value.name: value for value in self.resolved.arguments}
@@ -291,7 +294,7 @@ class LiveResolver:
         """
         self.is_pending, self._until = False, until
         gone = list(dropped)
-        self.scope, self.resolved_again, self.touched = {}, 0, set()
+        self.scope, self.resolved_anew, self.touched = {}, 0, set()
         self.earlier = {}
         for node in gone:
             self._remember(node)
@@ -318,12 +321,12 @@ class LiveResolver:
             scope.update(node.defines)
 
     def _is_late(self) -> bool:
-        if self.resolved_again and not self.is_pending:  # one at least in each run
+        if self.resolved_anew and not self.is_pending:  # one at least in each run
             self.is_pending = time.perf_counter() > self._until
         return self.is_pending
 
     def _inner(self, arguments: Scope, nodes: list[Node]) -> None:
-        """Resolve a region: its definitions are out of scope behind it."""
+        """Resolve a region; its definitions go out of scope at its end."""
         scope = self.scope
         before: dict[str, object] = {name: scope.get(name, _MISSING) for name in arguments}
         for node in nodes:
@@ -338,7 +341,7 @@ class LiveResolver:
                 scope.pop(name, None)
 
     def _touch(self, node: Node) -> None:
-        """Something that the node uses is the same value, of which others may rely on what changed."""
+        """Mark a node for a new check, because a value that it uses may have other facts."""
         node.unchecked = True
         for op in node.own():
             results = self.resolved.results_of[id(op)]
@@ -353,7 +356,7 @@ class LiveResolver:
     # --- one statement -------------------------------------------------------------------------------------------
 
     def _resolve(self, node: Node) -> None:
-        self.resolved_again += 1
+        self.resolved_anew += 1
         scope, resolver = self.scope, self.resolver
         self._remember(node)
         for arguments in node.arguments:
@@ -404,7 +407,9 @@ class LiveResolver:
             self.earlier.setdefault(name, _Earlier(value, node.summaries.get(name), operands))
 
     def _earlier(self, name: str, node: Node) -> Value:
-        """The value of that name that was there before, for a statement that cannot be read; else one of any type."""
+        """Return the previous value of that name, for a statement that cannot be parsed; else a value of unknown
+        type.
+        """
         earlier = self.earlier.pop(name, None)
         if earlier is None:
             return UnknownValue(name, None)
@@ -417,7 +422,7 @@ class LiveResolver:
     def _as_before(self, value: Value) -> Value:
         """Return the previous value of that name if it has the same type.
 
-        It is `touched` where others may rely on a changed fact.
+        It is `touched` if a fact changed that other nodes may rely on.
         """
         earlier = self.earlier.get(value.name)
         if earlier is None or earlier.value is value:
@@ -431,7 +436,7 @@ class LiveResolver:
         return old
 
     def _same_objects(self, node: Node) -> None:
-        """Put the earlier values in the place of new ones."""
+        """Replace new values by the equal earlier objects."""
         kept = {id(value): old for value in node.defines.values() if (old := self._as_before(value)) is not value}
         node.summaries = {name: summary(self.resolved, value) for name, value in node.defines.items()}
         if not kept:
@@ -447,7 +452,7 @@ class LiveResolver:
                 }
 
     def _defined_by_broken(self, node: Node) -> None:
-        """Names that a statement seems to define which cannot be read: as they were before, or of any type."""
+        """Define the names that an unparsable statement seems to define: as before, or of unknown type."""
         for name in defined_names(node.text):
             if name not in node.defines and not (node.is_block and name in node.uses and node.uses[name]):
                 node.defines[name] = self._earlier(name, node)

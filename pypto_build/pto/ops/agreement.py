@@ -97,7 +97,7 @@ class Agreement:
     only_broken: bool = False
 
     def names(self) -> tuple[str, ...]:
-        """The instructions."""
+        """Return the instructions of the question."""
         return tuple(self.instructions.split())
 
 
@@ -401,5 +401,5 @@ AGREEMENTS: dict[str, Agreement] = {
 
 
 def of_instruction(name: str) -> Iterator[Agreement]:
-    """The rows about an instruction."""
+    """Yield the rows about an instruction."""
     return (row for row in AGREEMENTS.values() if name in row.names())

@@ -47,7 +47,7 @@ SOURCES = {
 
 
 class Unknown(Exception):
-    """Something that a constraint asks for is not known before a run."""
+    """A constraint needs a fact that is not known before a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Facts:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether the result has no rows or no columns, so that nothing is done."""
+        """Return whether the result has no rows or no columns, so that the instruction does nothing."""
         dst = self.tiles.get("dst")
         return dst is not None and dst.rows == 0 and dst.cols == 0
 
@@ -117,14 +117,14 @@ class Facts:
         return str(self._element(role)).removeprefix("!pto.")
 
     def width(self, role: str) -> str:
-        """The element type without its sign."""
+        """Return the element type without its sign."""
         return unsigned(self.elem(role))
 
     def size(self, role: str) -> int:
         return element_bytes(self._element(role))
 
     def order(self, role: str) -> str:
-        """The order of elements in global memory."""
+        """Return the order of elements in global memory."""
         if not self.part(role).order:
             raise Unknown
         return self.part(role).order
@@ -134,7 +134,7 @@ class Facts:
         return self._known(shape[-axis]) if axis <= len(shape) else 1
 
     def outer(self, role: str) -> int:
-        """The product of all extents but the last."""
+        """Return the product of all extents but the last."""
         return prod(self.extent(role, axis) for axis in range(2, 6))
 
     def stride(self, role: str, axis: int) -> int:
@@ -195,12 +195,13 @@ class Facts:
         return type_.name
 
     def width_of(self, role: str) -> str:
-        """The type of a number, without its sign."""
+        """Return the type of a number without its sign."""
         return unsigned(self.scalar_type(role))
 
     def full_rows(self, role: str) -> bool:
-        """All rows are valid, or all but some of the last 16, as far as the type leaves it open; False where that is
-        known at run time only."""
+        """Return whether all rows are valid, or all but some of the last 16, as far as the type fixes them. Return
+        False if that is known at run time only.
+        """
         tile = self.tile(role)
         if tile.type.rows <= 16 or tile.type.v_row != DYNAMIC:
             return True  # a window with a number of rows in its type has the stride of the tile that it is of
@@ -213,13 +214,13 @@ class Facts:
         return int(value) if value.lstrip("-").isdigit() else value
 
     def precedes(self, first: str, second: str) -> bool:
-        """The order in which the operands are written."""
+        """Return whether `first` is written before `second` in the operand list."""
         if first not in self.roles_in_order or second not in self.roles_in_order:
             raise Unknown
         return self.roles_in_order.index(first) < self.roles_in_order.index(second)
 
     def apart(self, a: str, b: str) -> bool:
-        """No byte is in both tiles."""
+        """Return whether the two tiles share no byte."""
         one, other = self.tile(a), self.tile(b)
         if one.type.loc != other.type.loc:
             return True
@@ -239,7 +240,7 @@ class Facts:
 
 
 def unsigned(name: str) -> str:
-    """`ui32` -> `i32`: the width of an integer type without its sign."""
+    """Return an integer type without its sign: `ui32` -> `i32`."""
     return name[1:] if name[:2] in ("ui", "si") else name
 
 
@@ -268,7 +269,7 @@ class Constraint:
 
     @property
     def compiles(self) -> bool:
-        """All functions that it names exist."""
+        """Return whether all functions that the constraint names exist."""
         try:
             return bool(self._parts)
         except (ValueError, TypeError):
@@ -276,7 +277,7 @@ class Constraint:
 
     @cached_property
     def roles(self) -> frozenset[str]:
-        """The roles that it speaks of."""
+        """Return the roles that the constraint mentions."""
         conditions, claim = _split(self.text)
         return frozenset(name for one in (*conditions, claim) for _, names in _calls(one) for name in names)
 
@@ -289,11 +290,13 @@ class Constraint:
         return self.kind == "valid_shape" and not {"header", "reading", "issue"} & set(self.source.split())
 
     def is_broken(self, facts: Facts) -> bool:
-        """Return whether the operands are known to break it. The idle one of two vector cores works on empty tiles."""
+        """Return whether the operands certainly break the constraint. Empty tiles, as on the idle one of two vector
+        cores, break none.
+        """
         return self.judge(facts) is True
 
     def judge(self, facts: Facts) -> bool | None:
-        """Return whether the operands break it; None where that depends on what is not known."""
+        """Return whether the operands break the constraint; None if that depends on unknown facts."""
         conditions, claim = self._parts
         if self.kind == "valid_shape" and facts.is_idle:
             return False
@@ -332,7 +335,7 @@ def _split(text: str) -> tuple[list[ast.expr], ast.expr]:
 
 
 def _calls(tree: ast.expr) -> Iterator[tuple[ast.Call, tuple[str, ...]]]:
-    """The functions of operands in an expression, with the roles that they name."""
+    """Yield the functions of operands in an expression, with the roles that they name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id not in _FREE:
             names = tuple(arg.id for arg in node.args if isinstance(arg, ast.Name))

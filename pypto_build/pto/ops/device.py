@@ -18,19 +18,19 @@ _BOUND: dict[str, list[str]] = {}
 
 
 def bind(names: str, rows: str) -> None:
-    """Add rows to operations, named without `pto.`."""
+    """Add rows to operations, which are named without `pto.`."""
     for name in names.split():
         _BOUND.setdefault(f"pto.{name}", []).append(rows)
 
 
 @cache
 def constraints(name: str) -> tuple[Constraint, ...]:
-    """The rows of one operation."""
+    """Return the rows of one operation."""
     return tuple(one for rows in _BOUND.get(name, ()) for one in parse_constraints(rows))
 
 
 def constrained() -> list[str]:
-    """The operations that have rows."""
+    """Return the operations that have rows."""
     return list(_BOUND)
 
 

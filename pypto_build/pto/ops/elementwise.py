@@ -1,4 +1,4 @@
-"""Operations of the vector core on elements that stand at the same place: arithmetic, conversion, comparison, choice.
+"""Operations of the vector core on elements at the same position: arithmetic, conversion, comparison, choice.
 
 A row of a family has the function, its rank by use, the function in words, and the element types. The types are those
 of the headers, and those of the hardware on a2a3 and a5, as ptoas 0.48 has them. Signed, unsigned and signless integers

@@ -22,12 +22,12 @@ class Directive:
     body: tuple[Directive, ...] = ()
 
     def groups_names(self) -> list[str]:
-        """The roles of a group, in order."""
+        """Return the roles of a group, in order."""
         return [name for _, names in self.groups for name in names]
 
 
 def all_steps(steps: Iterable[Directive]) -> Iterator[Directive]:
-    """The steps, those inside of others too."""
+    """Yield the steps, including nested ones."""
     for step in steps:
         yield step
         yield from all_steps(step.body)
@@ -38,7 +38,7 @@ _GROUP = re.compile(r"(\w+)\(([\w,]*)\)|(\w+)")
 
 @cache
 def compile_format(text: str) -> tuple[Directive, ...]:
-    """The directives of a format; ValueError when it is not one."""
+    """Return the directives of a format. Raises ValueError for an invalid format."""
     steps, rest = _compile(text.split(), 0)
     if rest:
         raise ValueError(f"format '{text}': '?]' without '[?'")

@@ -1,4 +1,4 @@
-"""Descriptions of operations, in a line: the instruction's, or the family's without one."""
+"""One-line descriptions of operations: that of the instruction, else that of the family."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _TEXTS = {
 
 
 def what_it_does(row: OpDef) -> str:
-    """A line for people; empty where the tables say nothing."""
+    """Return a line for users; empty if the tables have none."""
     instruction = INSTRUCTIONS.get(row.cpp)
     if instruction is not None and instruction.does:
         return instruction.does

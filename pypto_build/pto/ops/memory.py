@@ -161,7 +161,7 @@ instruction(
 
 
 def _moves(rank: str, does: str, places: str = "") -> Instruction:
-    """An instruction that moves data between memories, with or without a scale."""
+    """Add an instruction that moves data between memories, with or without a scale."""
     return Instruction(
         rank, does, ANY, group="moves", forms=(f"dst, src{places}", f"dst, src, scale{places}"),
         types="equal; from Acc: floats among each other, i32 or float to 8 and 16 bits with a scale",
@@ -170,7 +170,7 @@ def _moves(rank: str, does: str, places: str = "") -> Instruction:
 
 
 def _scales(does: str, places: str = "") -> Instruction:
-    """The same from the accumulator, with a scale for each column."""
+    """Add an instruction that moves data from the accumulator, with a scale for each column."""
     return Instruction(
         "rest", f"{does} with a scale for each column", group="moves", forms=(f"dst, src, scales{places}",),
         types="Acc to 8 or 16 bits", memory="Acc", pipe="FIX",

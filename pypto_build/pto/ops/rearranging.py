@@ -1,4 +1,4 @@
-"""Operations of the vector core that put elements elsewhere, and those that fill a tile with a pattern."""
+"""Operations of the vector core that move elements to other positions, or fill a tile with a pattern."""
 
 from __future__ import annotations
 

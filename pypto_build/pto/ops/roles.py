@@ -47,7 +47,7 @@ def fits(kind: str, type_: Type) -> bool:
 
 
 def counts(roles: Sequence[Role]) -> tuple[int, int]:
-    """The min and max number of values these roles take (-1: no limit)."""
+    """Return the min and max number of values that these roles take (-1: no limit)."""
     low = sum(not (role.optional or role.many) for role in roles)
     return low, -1 if any(role.many for role in roles) else len(roles)
 
@@ -58,7 +58,7 @@ def _count_fits(roles: Sequence[Role], count: int) -> bool:
 
 
 def choose_variant(definition: OpDef, ins: int, outs: int, types: Sequence[Type]) -> int | None:
-    """The first form that takes so many values and, if several do, these types; None when the counts fit no form."""
+    """Return the first form that takes so many values and, if several do, these types; None if no form fits."""
     possible = [
         number
         for number, form in enumerate(definition.variants)
@@ -74,7 +74,7 @@ def choose_variant(definition: OpDef, ins: int, outs: int, types: Sequence[Type]
 
 
 def generic_roles(definition: OpDef, types: Sequence[Type]) -> tuple[Role, ...] | None:
-    """The roles of the values of the quoted form, which lists them all in one row; None when no form takes them."""
+    """Return the roles of the values of the quoted form, which lists them in one row; None if no form fits."""
     for form in definition.variants:
         roles = form.roles()
         if _count_fits(roles, len(types)) and all(
@@ -85,8 +85,9 @@ def generic_roles(definition: OpDef, types: Sequence[Type]) -> tuple[Role, ...] 
 
 
 def spread(roles: Sequence[Role], count: int) -> list[Role]:
-    """The role of each of `count` positional values; optional roles are left out from the right until the count
-    fits."""
+    """Return the role of each of `count` positional values; optional roles are dropped from the right until the
+    count fits.
+    """
     low, _ = counts(roles)
     spare = count - low
     taken: list[Role] = []
@@ -103,7 +104,7 @@ def spread(roles: Sequence[Role], count: int) -> list[Role]:
 
 
 def assign(op: Operation, roles: Sequence[Role], values: Sequence[str], types: Sequence[Type]) -> None:
-    """Give positional values, and the types that are written, to their roles."""
+    """Assign positional values, and their types in the text, to their roles."""
     for position, role in enumerate(spread(roles, len(values))):
         name = role.name
         op.operands[name] = (*op.operands.get(name, ()), values[position])
@@ -112,7 +113,7 @@ def assign(op: Operation, roles: Sequence[Role], values: Sequence[str], types: S
 
 
 def describe_variants(definition: OpDef) -> str:
-    """`ins(src, scalar[, tmp]) outs(dst)`, alternatives joined by `or`."""
+    """Return `ins(src, scalar[, tmp]) outs(dst)`, alternatives joined by `or`."""
     seen = dict.fromkeys(_describe(form) for form in definition.variants)
     return " or ".join(seen)
 

@@ -1,4 +1,4 @@
-"""Scalar arithmetic (`arith`, `math`): what addresses, extents and loop bounds are computed with."""
+"""Scalar arithmetic (`arith`, `math`), which computes addresses, extents and loop bounds."""
 
 from __future__ import annotations
 

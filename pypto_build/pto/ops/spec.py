@@ -84,14 +84,14 @@ class Instruction:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Return the tiles it reads."""
+        """Return the tiles that the instruction reads."""
         names = dict.fromkeys(name for form in self.forms for name in operands(form))
         tiles = [name for name in names if name not in VALUES and name not in self.writes]
         return (*tiles, *self.also_read)
 
 
 def operands(form: str) -> list[str]:
-    """The names of a form's operands, optional ones included."""
+    """Return the names of a form's operands, optional ones included."""
     return re.findall(r"\w+", form.replace("[", "").replace("]", ""))
 
 
@@ -143,7 +143,7 @@ class Meaning:
         return "" if text == "-" else text
 
     def keeps(self, *, is_float: bool) -> bool:
-        """Return whether the expression has the element type of the operands."""
+        """Return whether the expression's result has the element type of the operands."""
         return ("f" if is_float else "i") not in self.converts
 
 
@@ -299,22 +299,22 @@ class OpDef:
 
     @property
     def keys(self) -> tuple[str, str]:
-        """Return its keys in tables of translations, the more specific first: `family:fn`, family."""
+        """Return the operation's keys in tables of translations, the more specific first: `family:fn`, family."""
         return f"{self.family}:{self.fn}", self.family
 
     @cached_property
     def laid_out(self) -> frozenset[str]:
-        """The roles whose tiles have to have a certain layout."""
+        """Return the roles whose tiles must have a certain layout."""
         return frozenset(role.name for role in self.roles() if role.layout)
 
     @property
     def meaning(self) -> Meaning:
-        """Return its function of elements; AssertionError for other operations."""
+        """Return the function of elements. Raises AssertionError for operations without one."""
         assert isinstance(self.computes, Meaning), f"{self.name} is no function of elements"
         return self.computes
 
     def roles(self) -> Iterator[Role]:
-        """Every role of every variant, once."""
+        """Yield every role of every variant, once."""
         seen = set()
         for variant in self.variants:
             for role in variant.roles():
@@ -323,14 +323,14 @@ class OpDef:
                     yield role
 
     def role(self, name: str, variant: int = 0) -> Role | None:
-        """The role called `name` in variant number `variant`, else in any."""
+        """Return the role called `name` in variant number `variant`, else in any variant."""
         key = (name, variant)
-        if key not in self._found:
-            self._found[key] = self._find(name, variant)
-        return self._found[key]
+        if key not in self._roles_by_name:
+            self._roles_by_name[key] = self._find(name, variant)
+        return self._roles_by_name[key]
 
     @cached_property
-    def _found(self) -> dict[tuple[str, int], Role | None]:
+    def _roles_by_name(self) -> dict[tuple[str, int], Role | None]:
         return {}
 
     def _find(self, name: str, variant: int) -> Role | None:
@@ -350,7 +350,7 @@ _ATTR = re.compile(r"([\w.]+)(!?)=(\w+)(?:\(([^)]*)\))?\Z")
 
 
 def parse_roles(text: str, access: str) -> tuple[Role, ...]:
-    """`src:tile@vec tmp?:tile@vec=s` -> roles."""
+    """Parse `src:tile@vec tmp?:tile@vec=s` into roles."""
     roles = []
     for word in text.split():
         match = _ROLE.match(word)
@@ -365,7 +365,7 @@ def parse_roles(text: str, access: str) -> tuple[Role, ...]:
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
-    """`same a2a3:covers(dst,2)` -> rules."""
+    """Parse `same a2a3:covers(dst,2)` into rules."""
     rules = []
     for word in text.split():
         match = _RULE.match(word)
@@ -382,7 +382,7 @@ def parse_elements(text: str) -> dict[str, frozenset[str]]:
 
 
 def parse_attrs(text: str) -> dict[str, AttrDef]:
-    """`split!=int rmode=enum(NONE|RINT)` -> definitions; `!` marks a required one."""
+    """Parse `split!=int rmode=enum(NONE|RINT)` into definitions; `!` marks a required attribute."""
     attrs = {}
     for word in text.split():
         match = _ATTR.match(word)
@@ -411,8 +411,9 @@ def define(
     runs: Instruction | None = None,
     **fields: Any,
 ) -> None:
-    """Add an operation to the table. Several `ins`, `outs` or `formats` are alternatives; a single one of them serves
-    all. `runs` is the instruction that it becomes."""
+    """Add an operation to the table. Several `ins`, `outs` or `formats` are alternatives; a single one is used for
+    all. `runs` is the C++ instruction of the operation.
+    """
     lists = [(x,) if isinstance(x, str) else x for x in (ins, outs, formats)]
     count = max(map(len, lists))
     ins_, outs_, formats_ = (x * count if len(x) == 1 else x for x in lists)

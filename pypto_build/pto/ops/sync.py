@@ -117,7 +117,7 @@ define(
 
 
 def _traffic(name: str, fn: str, core: str, direction: str, ins: str, *formats: str) -> None:
-    """A step of one side; those that take no entry give one."""
+    """Add an operation of one side of a pipe; a form without an entry operand returns the entry."""
     define(
         f"pto.{name}", ins, formats=formats, attrs=TRAFFIC, results=int(formats[0].endswith("T=")), family="pipe",
         fn=fn, core=core, direction=direction,

@@ -1,4 +1,4 @@
-"""From .pto to readable, executable PyTorch: what every kernel should have computed. Generation needs no torch."""
+"""Translates .pto to readable, executable PyTorch, the expected result of every kernel. Generation needs no torch."""
 
 from __future__ import annotations
 

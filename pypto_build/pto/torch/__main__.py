@@ -51,7 +51,7 @@ def _headed(path: Path, text: str) -> str:
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write a text; False when the file has it already."""
+    """Write a text; return False if the file already has it."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
     write_atomically(path, text)

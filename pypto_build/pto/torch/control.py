@@ -1,4 +1,6 @@
-"""Loops, branches and calls to Python. What a loop carries are variables that are assigned all at once."""
+"""Translates loops, branches and calls to Python. Carried values of a loop become variables that are assigned at
+once.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ def _yielded(w: Writer, region: Region) -> list[str]:
 
 
 def _assign(w: Writer, names: Sequence[str], values: Sequence[str]) -> None:
-    """Simultaneously: `a, b = b, a` exchanges."""
+    """Assign all variables at once: `a, b = b, a` swaps them."""
     pairs = [(name, value) for name, value in zip(names, values, strict=True) if name != value]
     if pairs:
         w.out.add(f"{', '.join(name for name, _ in pairs)} = {', '.join(value for _, value in pairs)}")
@@ -91,7 +93,7 @@ def while_loop(w: Writer, op: Operation) -> None:
 
 @LOWERINGS.of("control:yield", "control:condition")
 def passing(w: Writer, op: Operation) -> None:
-    """yield and condition are written by the loop or branch around them."""
+    """Write nothing: yield and condition are written by the enclosing loop or branch."""
 
 
 @LOWERINGS.of("control:return")
@@ -114,7 +116,7 @@ def function_call(w: Writer, op: Operation) -> None:
 
 @LOWERINGS.of("control:section")
 def section(w: Writer, op: Operation) -> None:
-    """Code for one of the two cores within a function for both."""
+    """Write code for one of the two cores within a function for both."""
     kind = "cube" if op.name.endswith("cube") else "vector"
     if w.function.kernel_kind in ("", kind):
         w.region(op.regions[0])

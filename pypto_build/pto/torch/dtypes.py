@@ -1,4 +1,4 @@
-"""Element types of .pto as torch's, and what can be computed with them."""
+"""Element types of .pto as torch's, and the computations that torch supports on them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ FLOATS = tuple(name for name, row in PTO.items() if row.is_float and row.size > 
 
 
 class UnsupportedTorchType(Exception):
-    """A type that torch has no counterpart for."""
+    """A type without a counterpart in torch."""
 
 
 def name_of(type_: Type | None) -> str:
-    """Return `f32`, `ui8`, …; empty for other types than scalars."""
+    """Return `f32`, `ui8`, …; empty for types that are not scalars."""
     return type_.name if isinstance(type_, ScalarType) else ""
 
 
 def torch_dtype(type_: Type | None) -> str:
-    """`torch.float32`. Raises UnsupportedTorchType."""
+    """Return the torch type, such as `torch.float32`. Raises UnsupportedTorchType."""
     name = TORCH.get(name_of(type_))
     if name is None:
         raise UnsupportedTorchType(f"torch has no element type {type_}")

@@ -1,7 +1,7 @@
 """Effects of an operation on its tiles as values: the parts that it reads, and those that it writes as a whole.
 
-A tile that is only used like this can be a plain tensor in the generated text; see promote.py. Operations without a
-rule here need tiles as objects in a memory.
+A tile that is used only by such operations can be a plain tensor in the generated text; see promote.py. Operations
+without a rule here need tiles as objects in a memory.
 """
 
 from __future__ import annotations
@@ -47,13 +47,15 @@ def valid_extents(resolved: Resolved, value: Value) -> Extents | None:
 
 
 def part_extents(resolved: Resolved, value: Value) -> Extents | None:
-    """Rows and columns of a window of global memory as a tile sees them; None for blocks and unseen windows."""
+    """Return rows and columns of a window of global memory, as a tile sees them; None for blocks and unknown
+    windows.
+    """
     sizes = plain_sizes(resolved, value)
     return None if sizes is None else (sizes[0], sizes[1])
 
 
 def plain_sizes(resolved: Resolved, value: Value) -> list[Extent] | None:
-    """The last two sizes of a window of global memory whose other ones are 1 and whose layout is not made of blocks."""
+    """Return the last two sizes of a window of global memory, if its other sizes are 1 and its layout has no blocks."""
     op = value.op
     if op is None or op.name != "pto.partition_view":
         return None
@@ -75,7 +77,7 @@ class EffectsOf:
         self.resolved = resolved
 
     def __call__(self, op: Operation) -> Effects:
-        """Return the effects; every tile operand but scratch is in one of their three parts."""
+        """Return the effects of an operation; every tile operand except scratch is in one of their three parts."""
         self.op, self.found = op, Effects()
         definition = TABLE[op.name]
         if definition.family in ("none", "fence", "async"):
@@ -93,7 +95,7 @@ class EffectsOf:
         return self.found
 
     def _tiles(self) -> Iterator[str]:
-        """Roles of tiles that are not scratch."""
+        """Yield the roles of tiles that are not scratch."""
         definition = TABLE[self.op.name]
         for role in self.op.operands:
             about = definition.role(role, self.op.variant)
@@ -113,7 +115,7 @@ class EffectsOf:
         return value.type if value is not None and isinstance(value.type, TileType) else None
 
     def read(self, role: str, part: Extents | None) -> None:
-        """`part` of a tile is read: its valid part, or less of a tile that is valid as a whole."""
+        """Record a read of `part` of a tile: its valid part, or less if the whole tile is valid."""
         own, type_ = self.extents(role), self.type(role)
         if own is None or part is None or type_ is None:
             self.found.objects.add(role)
@@ -126,7 +128,7 @@ class EffectsOf:
             self.found.objects.add(role)
 
     def write(self, role: str, part: Extents | None) -> None:
-        """`part` of a tile is written."""
+        """Record a write of `part` of a tile."""
         if part is None or part != self.extents(role) or 0 in part:
             self.found.objects.add(role)
         else:
@@ -171,12 +173,12 @@ def _reduce(e: EffectsOf, fn: str) -> bool:
 
 
 def is_column(type_: TileType) -> bool:
-    """One element a row, the rows next to each other in memory."""
+    """Return whether a tile has one element a row, with rows adjacent in memory."""
     return type_.blayout == "col_major" and type_.slayout == "none_box"
 
 
 def is_block(type_: TileType) -> bool:
-    """32 bytes a row."""
+    """Return whether a tile has 32 bytes a row."""
     return type_.blayout == "row_major" and type_.cols * dtypes.bits(type_.dtype) == 256
 
 
@@ -264,7 +266,7 @@ def _fillpad(e: EffectsOf, fn: str) -> bool:
 
 
 def _element_get(e: EffectsOf, fn: str) -> bool:
-    """Read an element by its offset, from a tile whose rows follow each other."""
+    """Record a read of an element by its offset, from a tile with contiguous rows."""
     type_, offset = e.type("tile"), e.resolved.value(e.op, "offset")
     if type_ is None or is_column(type_) or type_.slayout != "none_box" or offset is None:
         return False
@@ -285,7 +287,7 @@ def _load(e: EffectsOf, fn: str) -> bool:
 
 
 def clips(extents: Extents, part: Extents) -> bool:
-    """Return whether so many rows and columns certainly include the others."""
+    """Return whether the extents certainly include the other rows and columns."""
     return all(
         g == w or (isinstance(g, int) and isinstance(w, int) and g >= w) for g, w in zip(extents, part, strict=True)
     )

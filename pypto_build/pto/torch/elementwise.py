@@ -1,4 +1,4 @@
-"""Instructions on elements that stand at the same place to Python."""
+"""Translates instructions on elements at the same position to Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .writer import LOWERINGS, Unsupported, Writer
 
 @LOWERINGS.of("rowreduce", "colreduce")
 def reduce(w: Writer, op: Operation) -> None:
-    """Along the rows or columns of the source's valid region."""
+    """Write a reduction along the rows or columns of the source's valid region."""
     definition = TABLE[op.name]
     fn, dim = definition.fn, 1 if definition.family == "rowreduce" else 0
     source = w.own(op, "src")
@@ -47,7 +47,7 @@ def reduce(w: Writer, op: Operation) -> None:
 
 
 def _otherwise(w: Writer, op: Operation, fn: str, dim: int) -> str:
-    """The reduction as NUMERICS= has it, where that is another; an element type is always the source's."""
+    """Return the reduction that NUMERICS= selects, if it differs from the default; the element type is the source's."""
     numerics, type_ = w.scope.numerics, element(w, op, "src")
     of_half = dtypes.name_of(type_) == "f16"
     if not numerics or dtypes.name_of(type_) not in ("f16", "f32"):
@@ -123,8 +123,9 @@ _NOT_CONVERTED = {"ui64", "f8E8M0"}  # no platform has an instruction for them
 
 @LOWERINGS.of("convert")
 def convert(w: Writer, op: Operation) -> None:
-    """Over the valid region of the source. The mode is RINT where none is written; with NONE, conversions to integers
-    truncate and others round to the nearest."""
+    """Write a conversion of the source's valid region. The default mode is RINT; with NONE, conversions to integers
+    truncate and others round to nearest.
+    """
     source, target = element(w, op, "src"), element(w, op)
     if {dtypes.name_of(source), dtypes.name_of(target)} & _NOT_CONVERTED:
         raise Unsupported(f"from {source} to {target}")
@@ -143,7 +144,7 @@ def _mode(attribute: object) -> str:
 
 
 def converted(text: str, source: Type, target: Type, mode: str, saturate: bool) -> str:
-    """An expression in another element type."""
+    """Return an expression converted to another element type."""
     name, to = dtypes.name_of(target), dtypes.torch_dtype(target)
     dtypes.torch_dtype(source)
     if dtypes.is_float(source) and not dtypes.is_float(target):
@@ -165,7 +166,7 @@ def element(w: Writer, op: Operation, role: str = "dst") -> Type:
 
 
 def expression(function: Meaning, type_: Type, *, number: bool = False) -> str:
-    """Return the expression of a function for an element type; `number`: its second operand is one."""
+    """Return the expression of a function for an element type; with `number`, its second operand is a number."""
     is_float = dtypes.is_float(type_)
     if is_float and dtypes.name_of(type_) not in dtypes.FLOATS:
         raise Unsupported(f"arithmetic on {type_}")
@@ -176,7 +177,7 @@ def expression(function: Meaning, type_: Type, *, number: bool = False) -> str:
 
 
 def scalar(w: Writer, op: Operation, role: str = "scalar", type_: Type | None = None) -> str:
-    """A number operand, converted to the tile's element type where it has another."""
+    """Return a number operand, converted to the tile's element type if necessary."""
     value, text = w.value(op, role), w.operand(op, role)
     type_ = type_ or element(w, op)
     if isinstance(value.type, TileType):
@@ -189,7 +190,7 @@ def scalar(w: Writer, op: Operation, role: str = "scalar", type_: Type | None = 
 
 
 def _fit(text: str, type_: Type) -> str:
-    """A constant within the range of an unsigned type."""
+    """Return a constant reduced to the range of an unsigned type."""
     if dtypes.is_unsigned(type_) and text.startswith("-") and text[1:].isdigit():
         return str(int(text) % (1 << dtypes.bits(type_)))
     return text
@@ -285,7 +286,7 @@ def random(w: Writer, op: Operation) -> None:
 
 @LOWERINGS.of("compare")
 def compare(w: Writer, op: Operation) -> None:
-    """To bits of a mask, over the valid region of the first operand."""
+    """Write a comparison over the valid region of the first operand; the result is bits of a mask."""
     mode = case_of(op.attrs.get("cmpMode"), "eq")
     if "scalar" in op.operands:
         a, b = w.own(op, "src"), within(scalar(w, op, type_=element(w, op, "src")))

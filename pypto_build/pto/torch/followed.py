@@ -1,4 +1,6 @@
-"""Says in which questions of docs/lookup/agreement.md a module's PyTorch follows NUMERICS=; a line on the others."""
+"""Finds the questions of docs/lookup/agreement.md for which a module's PyTorch ignores NUMERICS=, and describes them
+in a line.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _OPERATION = re.compile(r"\bpto\.\w+")
 
 
 def not_followed(numerics: str, instructions: Iterable[str]) -> list[str]:
-    """Return the questions of some instructions that NUMERICS= decides and the reference does not follow."""
+    """Return the questions of some instructions whose NUMERICS= setting the reference ignores."""
     if numerics == FAST:
         return []
     used = set(instructions)
@@ -44,7 +46,7 @@ def not_followed(numerics: str, instructions: Iterable[str]) -> list[str]:
 
 
 def line_on(numerics: str, artifact: Path) -> str:
-    """Return a line on the instructions that an artifact's reference does not follow; empty without any."""
+    """Return a line on an artifact's instructions for which the reference ignores NUMERICS=; empty without any."""
     if numerics == FAST:
         return ""
     texts = (path.read_text(encoding="utf-8", errors="replace") for path in sorted(artifact.glob("**/ptoas/**/*.pto")))

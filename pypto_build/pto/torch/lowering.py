@@ -13,7 +13,7 @@ from .writer import LOWERINGS, Lower, Writer
 
 @LOWERINGS.of("matmul")
 def matmul(w: Writer, op: Operation) -> None:
-    """Rows and columns of a, columns of b as they are valid. 16-bit operands are multiplied in float32."""
+    """Write a product of the valid rows and columns. 16-bit operands are multiplied in float32."""
     fn = TABLE[op.name].fn
     a, b = w.own(op, "a"), w.own(op, "b")
     for role in ("a", "b"):
@@ -21,7 +21,7 @@ def matmul(w: Writer, op: Operation) -> None:
     product = f"matmul({a}, {b})" if not _same_columns(w, op) else f"multiply({a}, {b})"
     rows, cols = w.valid_texts(op, "a")[0], w.valid_texts(op, "b")[1]
     if fn == "accumulate":
-        product = f"{w.own(op, 'acc') if _result_known(w, op) else w.part(op, 'acc', rows, cols)} + {product}"
+        product = f"{w.own(op, 'acc') if _result_is_static(w, op) else w.part(op, 'acc', rows, cols)} + {product}"
     elif fn == "bias":
         product = f"{product} + {w.part(op, 'bias', '1', cols)}"
     w.assign(op, product, kept=dtypes.name_of(element(w, op)) == "f32")
@@ -29,7 +29,7 @@ def matmul(w: Writer, op: Operation) -> None:
 
 @LOWERINGS.of("matmul_mx")
 def matmul_mx(w: Writer, op: Operation) -> None:
-    """The product of elements that a power of two scales, one for every 32 along k."""
+    """Write a product of elements that are scaled by powers of two, one for every 32 along k."""
     fn = TABLE[op.name].fn
     a, b = (f"{w.operand(op, role)}[:].float()" for role in ("a", "b"))
     dtypes.torch_dtype(element(w, op, "a"))
@@ -47,12 +47,12 @@ def matmul_mx(w: Writer, op: Operation) -> None:
 
 
 def _same_columns(w: Writer, op: Operation) -> bool:
-    """Return whether the columns of a are certainly the rows of b."""
+    """Return whether a certainly has as many columns as b has rows."""
     a, b = w.resolved.extents(w.value(op, "a")), w.resolved.extents(w.value(op, "b"))
     return a[1] is not None and a[1] == b[0]
 
 
-def _result_known(w: Writer, op: Operation) -> bool:
+def _result_is_static(w: Writer, op: Operation) -> bool:
     a, b, acc = (w.resolved.extents(w.value(op, role)) for role in ("a", "b", "acc"))
     return None not in acc and (a[0], b[1]) == acc
 
@@ -100,7 +100,9 @@ def collective(w: Writer, op: Operation) -> None:
 
 @LOWERINGS.of("async:tput_async", "async:tget_async")
 def start(w: Writer, op: Operation) -> None:
-    """Do the transfer at once: a wait for its event finds it complete, and a missing wait is a fault of the kernel."""
+    """Write the whole transfer at once; a later wait for its event finds it complete. A missing wait is a fault of
+    the kernel.
+    """
     w.add(op, f"put({w.operand(op, 'dst')}, {w.operand(op, 'src')})")
     w.bind(w.resolved.results(op)[0], "None")
 
@@ -148,18 +150,18 @@ def statement(w: Writer, op: Operation) -> None:
 @LOWERINGS.of("async:context", "async:prefetch", "async:prefetch_session", "async:session")
 @LOWERINGS.of("crosscore:set", "crosscore:wait", "fence", "none", "print")
 def nothing(w: Writer, op: Operation) -> None:
-    """Orders pipelines, prefetches, prints or hints: nothing that changes a value."""
+    """Write nothing: the operation (ordering, prefetch, print or hint) does not change values."""
     for value in w.resolved.results(op):
         w.bind(value, "None")
 
 
 @LOWERINGS.of("trap")
 def trap(w: Writer, op: Operation) -> None:
-    """The kernel ends itself."""
+    """Write an exception: the kernel ends itself."""
     w.add(op, 'raise RuntimeError("the kernel ended itself (pto.trap)")')
 
 
 def find_lowering(op: Operation) -> Lower | None:
-    """The translation of an operation; None when it has none."""
+    """Return the translation of an operation; None if it has none."""
     definition = TABLE.get(op.name)
     return LOWERINGS.find(definition) if definition else None

@@ -1,4 +1,4 @@
-"""A module, or one function of it, to the text of an executable Python file."""
+"""Translates a module, or one function of it, to the text of an executable Python file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DIRECTORY = Path(__file__).parent / "helpers"
 
 @dataclass(frozen=True)
 class _Piece:
-    """One definition of a helper file: the names it makes and uses, and its text."""
+    """One definition of a helper file: the names it defines and uses, and its text."""
 
     names: tuple[str, ...]
     uses: frozenset[str]
@@ -76,17 +76,17 @@ def _identifiers(node: ast.AST) -> Iterable[str]:
 
 @cache
 def helper_names() -> frozenset[str]:
-    """Names that generated functions must not take for their own."""
+    """Return the names that generated functions must not use."""
     return frozenset(name for piece in _pieces() for name in piece.names) | {"torch", "run", "annotations"}
 
 
 def taken_names() -> frozenset[str]:
-    """Return the names with another meaning in a file: helpers, Python's own, and definitions of callers."""
+    """Return the names with another meaning in a file: helpers, Python's own, and names that callers define."""
     return helper_names() | frozenset(dir(builtins)) | {"_probe"}
 
 
 def used_names(text: str) -> frozenset[str]:
-    """All of `taken_names` that a file uses."""
+    """Return the names among `taken_names` that a file uses."""
     return taken_names() & {*_identifiers(ast.parse(text)), "torch"}
 
 
@@ -136,7 +136,7 @@ def _merged(imports: list[str], needed: set[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Group:
-    """`members` run together; `function` calls them, or None when the module has only the members."""
+    """Kernels (`members`) that run together. `function` calls them; it is None if the module has only the members."""
 
     name: str
     members: tuple[Function, ...]
@@ -145,12 +145,12 @@ class Group:
 
 
 def _transfers(function: Function) -> Iterator[Operation]:
-    """Pushes and pops."""
+    """Yield pushes and pops."""
     return (op for op in function.walk() if TABLE[op.name].keys[0] in ("pipe:push", "pipe:pop"))
 
 
 def _traffic(function: Function) -> set[str]:
-    """`push_to_aiv`, `pop_from_aic`, …"""
+    """Return the kinds of transfers in a function: `push_to_aiv`, `pop_from_aic`, …"""
     return {op.name.removeprefix("pto.t") for op in _transfers(function)}
 
 
@@ -163,10 +163,10 @@ def has_barrier(function: Function) -> bool:
 
 
 def needs_schedule(members: tuple[Function, ...]) -> bool:
-    """Return whether members take turns.
+    """Return whether members must run alternately.
 
-    They do when tiles go both ways, when one member pushes to and pops from the same pipe, or when a tile is split
-    between vector cores. They do, too, when two vector cores do the same work, or when all members meet at a barrier.
+    They must when tiles go both ways, when one member pushes to and pops from the same pipe, or when a tile is split
+    between vector cores. They must, too, when two vector cores do the same work, or when all members wait at a barrier.
     """
     if any("dual_aiv_dispatch" in member.attrs or has_barrier(member) for member in members):
         return True
@@ -179,7 +179,7 @@ def needs_schedule(members: tuple[Function, ...]) -> bool:
 
 
 def called(function: Function) -> list[str]:
-    """Names of the functions it calls, in order."""
+    """Return the names of the functions that a function calls, in order."""
     names = []
     for op in function.walk():
         callee = op.attrs.get("callee") if TABLE[op.name].fn == "call" else None
@@ -189,7 +189,9 @@ def called(function: Function) -> list[str]:
 
 
 def find_groups(module: Module) -> list[Group]:
-    """Written groups: functions for no core of their own that call kernels. Implied ones: kernels joined by pipes."""
+    """Return the groups of a module. Explicit groups are functions without a core that call kernels; implicit groups
+    are kernels joined by pipes.
+    """
     functions = {f.name: f for f in module.functions() if f.body is not None}
     groups = []
     for function in functions.values():
@@ -230,7 +232,7 @@ def _partner(cube: Function, functions: Mapping[str, Function]) -> Function | No
 
 
 def _common(first: str, second: str) -> str:
-    """`gemm` of `gemm_aic` and `gemm_aiv`."""
+    """Return the common part of two names: `gemm` of `gemm_aic` and `gemm_aiv`."""
     size = next(
         (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
     )
@@ -424,7 +426,7 @@ class _File:
         self.out.tokens += [*lines.tokens, -1, -1]
 
     def _group(self, group: Group) -> None:
-        """The function of a group that the module only implies: all members with the same arguments."""
+        """Write the function of an implicit group: all members with the same arguments."""
         lines = PythonLines(indent=0)
         names = PythonNames(self.scope.reserved)
         widest = max(group.members, key=lambda m: len(_own_arguments(m)))
@@ -447,7 +449,7 @@ class _File:
         self._append(lines)
 
     def _entry(self) -> None:
-        """`run`: forwards to the first function for no core, else to the first group, else to the one kernel."""
+        """Write `run`, which calls the first function without a core, else the first group, else the only kernel."""
         written = [g.function for g in self.groups if g.function is not None]
         opaque = [f for f in self.functions if not f.kernel_kind and f not in written]
         if opaque or written:
@@ -482,7 +484,7 @@ _LANE = "%__pypto_spmd_subblock_idx"
 
 
 def _own_arguments(function: Function) -> list[str]:
-    """The arguments that are not about the launch."""
+    """Return the arguments that do not concern the launch."""
     return [a.name for a in function.args if a.name not in _SPMD and a.name != _LANE]
 
 
@@ -500,7 +502,7 @@ def _member_calls(member: Function, name: str, arguments: Callable[[int], list[s
 
 
 class _GroupBody:
-    """Calls of a scheduled group's members: gathered, and run together where the last one of them stands."""
+    """Calls of a scheduled group's members: collected, and run together at the position of the last call."""
 
     def __init__(self, group: Group, scope: Scope) -> None:
         self.group = group
@@ -534,7 +536,7 @@ class _GroupBody:
 
 
 def _passed(member: Function, arguments: list[str], lane: int) -> list[str]:
-    """Return the arguments that a written call passes to a member on one of the vector cores."""
+    """Return the arguments that a call in the module passes to a member on one of the vector cores."""
     return [
         str(lane) if parameter.name == _LANE else text for parameter, text in zip(member.args, arguments, strict=True)
     ]
@@ -545,7 +547,7 @@ def _callee(op: Operation) -> str:
 
 
 def _region_of(w: Writer, op: Operation) -> list[Operation]:
-    """The operations of the block an operation stands in."""
+    """Return the operations of the block that contains an operation."""
     assert w.function.body is not None
     regions = [w.function.body, *(r for o in w.function.body.walk() for r in o.regions)]
     return next(r.ops for r in regions if any(o is op for o in r.ops))

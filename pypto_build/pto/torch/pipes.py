@@ -1,4 +1,6 @@
-"""Cross-core pipes to Python: pushes and pops as calls, which a member of a scheduled group yields from."""
+"""Translates cross-core pipes to Python: pushes and pops become calls, which a member of a scheduled group yields
+from.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ SPLITS = range(5)
 
 
 def pipe_name(direction: str, number: int) -> str:
-    """`to_aiv`, or `to_aiv#1` for the pipe with id 1."""
+    """Return the name of a pipe: `to_aiv`, or `to_aiv#1` for the pipe with id 1."""
     return f"{direction}#{number}" if number else direction
 
 
@@ -83,7 +85,7 @@ def pop(w: Writer, op: Operation) -> None:
 
 @LOWERINGS.of("pipe:free")
 def free(w: Writer, op: Operation) -> None:
-    """A popped tile is a copy already."""
+    """Write nothing: a popped tile is a copy."""
 
 
 @LOWERINGS.of("pipe:reserve")
@@ -93,7 +95,7 @@ def reserve(w: Writer, op: Operation) -> None:
 
 @LOWERINGS.of("pipe:import")
 def import_buffer(w: Writer, op: Operation) -> None:
-    """The peer's buffer of that name; its address only matters to the consumer."""
+    """Bind the peer's buffer of that name; its address only matters to the consumer."""
     peer, name = op.attrs.get("peer_func"), op.attrs.get("name")
     for function in w.scope.module.functions():
         if function.body is None or not (isinstance(peer, SymbolAttr) and function.name == peer.name):
@@ -107,6 +109,6 @@ def import_buffer(w: Writer, op: Operation) -> None:
 
 @LOWERINGS.of("crosscore:all")
 def barrier(w: Writer, op: Operation) -> None:
-    """All members of the group, and all blocks of the launch, meet here."""
+    """Write a barrier of all members of the group and all blocks of the launch."""
     if w.is_generator:
         w.add(op, "yield from _barrier_g()")

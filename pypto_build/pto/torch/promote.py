@@ -1,4 +1,4 @@
-"""Tiles that can be plain tensors in the generated text, since their shared memory is unobservable.
+"""Finds tiles that can be plain tensors in the generated text, because their shared memory is unobservable.
 
 On-chip memory is reused all the time, so most tiles overlap with some other one. The writer of a read tile's content
 decides; it is followed through the function. If every read of a tile finds, whole, the content of a tile of the same
@@ -85,7 +85,7 @@ class Span:
 
 @dataclass
 class FunctionTile:
-    """A tile of the function. `extents` are None where they are unknown."""
+    """A tile of the function. `extents` are None if unknown."""
 
     value: Value
     span: Span
@@ -139,7 +139,7 @@ class Promotion:
 
 
 def promote(resolved: Resolved) -> Promotion:
-    """The tiles of a function that need no memory."""
+    """Return the tiles of a function that need no memory."""
     analysis = _Analysis(resolved)
     analysis.run()
     return analysis.decide()
@@ -217,7 +217,7 @@ class _Analysis:
         return everywhere
 
     def _slots(self, pop: Operation, type_: TileType) -> Span | None:
-        """The consumer's buffer, where the pipe is opened in the same function."""
+        """Return the consumer's buffer, if the pipe is opened in the same function."""
         role = "c2v_consumer_buf" if TABLE[pop.name].direction == "to_aiv" else "v2c_consumer_buf"
         for op in self.resolved.function.walk():
             if TABLE[op.name].fn != "open" or int_value(op.attrs.get("id")) != int_value(pop.attrs.get("id")):
@@ -329,8 +329,9 @@ class _Analysis:
     # --- the decision ----------------------------------------------------------------------------------------------
 
     def decide(self) -> Promotion:
-        """Tiles that exchange data in a way that variables cannot express stay in memory, and those that exchange data
-        with these, too."""
+        """Choose the variables. Tiles whose data exchange variables cannot express stay in memory, and so do tiles
+        that exchange data with these.
+        """
         edges = [(self.roles[operand], writers) for operand, writers in self.found.items()]
         changed = True
         while changed:
@@ -416,7 +417,7 @@ def _join_into(state: State, other: State) -> bool:
 
 
 def _age(state: State) -> None:
-    """At the end of a round of a loop: extents that are computed may be others in the next one."""
+    """Invalidate computed extents at the end of a loop iteration: they may differ in the next one."""
     for contents in state.values():
         for k, content in enumerate(contents):
             key = content.key

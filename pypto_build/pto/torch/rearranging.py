@@ -1,4 +1,4 @@
-"""Gathers, scatters, sorts, packing and quantization to Python."""
+"""Translates gathers, scatters, sorts, packing and quantization to Python."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def load(w: Writer, op: Operation) -> None:
 
 
 def _scale(w: Writer, op: Operation) -> str:
-    """The factor of the accumulator's way out."""
+    """Return the scale factor for data that leaves the accumulator."""
     if "fp" in op.operands:
         return f"column_scales({w.operand(op, 'fp')}, {w.operand(op, 'src')}.valid[1])"
     return f"bits_float({w.operand(op, 'pre_quant')})" if "pre_quant" in op.operands else "1.0"
@@ -112,7 +112,7 @@ def _store_variable(w: Writer, op: Operation, add: bool) -> None:
 
 @LOWERINGS.of("move")
 def move(w: Writer, op: Operation) -> None:
-    """A copy, an extract from, or an insert into a tile; elements are converted where the tiles' types differ."""
+    """Write a copy, an extract from, or an insert into a tile; elements are converted if the tiles' types differ."""
     source, target = element(w, op, "src"), element(w, op)
     if not _rescales(op) and source != target and dtypes.is_float(source) != dtypes.is_float(target):
         raise Unsupported(f"from {source} to {target} needs a scale")
@@ -129,7 +129,7 @@ def move(w: Writer, op: Operation) -> None:
 
 
 def _moved(w: Writer, op: Operation) -> str:
-    """The part of the source that a copy or an extract takes."""
+    """Return the part of the source that a copy or an extract reads."""
     row, col = (w.operand(op, role, "0") for role in ("row", "col"))
     mode = case_of(op.attrs.get("accToVecMode"))
     if mode.startswith("dual_mode_split"):
@@ -163,7 +163,7 @@ def gather(w: Writer, op: Operation) -> None:
 
 
 def _by_column(op: Operation) -> bool:
-    """Return whether a mask pattern selects rows: elements of each column."""
+    """Return whether a mask pattern selects rows, that is, elements of each column."""
     axis = op.attrs.get("axis")
     return axis is not None and "col" in str(axis).lower()
 

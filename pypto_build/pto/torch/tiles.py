@@ -1,4 +1,4 @@
-"""Declarations of tiles and arrays, windows and reinterpretations of tiles to Python."""
+"""Translates declarations of tiles and arrays, windows and reinterpretations of tiles to Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .writer import LOWERINGS, Unsupported, Writer, extent_text, joined, shape_t
 
 
 def real(value: float, type_: Type | None) -> str:
-    """A constant, rounded to its type."""
+    """Return a constant rounded to its type."""
     if math.isinf(value) or math.isnan(value):
         return f'float("{value}")'
     rounded = round_real(value, dtypes.name_of(type_))
@@ -38,7 +38,7 @@ def constant(w: Writer, op: Operation) -> None:
 
 
 def wrapped(text: str, type_: Type | None) -> str:
-    """An integer as its type holds it; `index` is taken to be wide enough."""
+    """Return an integer wrapped to its type; `index` is assumed to be wide enough."""
     name = dtypes.name_of(type_)
     if name in ("index", ""):
         return text
@@ -48,7 +48,7 @@ def wrapped(text: str, type_: Type | None) -> str:
 
 
 def rounded(text: str, type_: Type | None) -> str:
-    """A number as its floating-point type holds it."""
+    """Return a number rounded to its floating-point type."""
     name = dtypes.name_of(type_)
     return f"{'float' if name == 'f64' else name}({text})"
 
@@ -70,7 +70,7 @@ def arithmetic(w: Writer, op: Operation) -> None:
 
 
 def _inner(text: str) -> str:
-    """An operand within an expression."""
+    """Return an operand as part of a larger expression."""
     return f"({text})" if text.startswith("-") else text
 
 
@@ -170,7 +170,7 @@ def window(w: Writer, op: Operation, view: str, offsets: list[str], sizes: list[
 
 
 def plain_window(w: Writer, op: Operation) -> None:
-    """A view of the tensor itself: where it starts, and its last two extents."""
+    """Write a window as a view of the tensor itself: its start, and its last two extents."""
     view = w.value(op, "view").op
     assert view is not None
     strides = w.operands(view, "strides")
@@ -216,7 +216,7 @@ def _declare(w: Writer, op: Operation, type_: TileType, address: str, rows: str 
 
 
 def declare_popped(w: Writer, op: Operation, type_: TileType, address: str) -> str:
-    """The tile that a pop fills, in the consumer's buffer."""
+    """Declare the tile that a pop fills, in the consumer's buffer."""
     return _declare(w, op, type_, address, w.operand(op, "valid_row"), w.operand(op, "valid_col"))
 
 
@@ -258,7 +258,7 @@ def alloc_multi(w: Writer, op: Operation) -> None:
 
 @LOWERINGS.of("tile:subview")
 def subview(w: Writer, op: Operation) -> None:
-    """A window of a view, or of a tile, whose bytes it shares."""
+    """Write a window of a view or tile, which shares its bytes."""
     sizes = [getattr(item, "value", 1) for item in getattr(op.attrs["sizes"], "items", ())]
     if "view" in op.operands:
         window(w, op, w.operand(op, "view"), w.operands(op, "offsets"), [str(size) for size in sizes])
@@ -278,7 +278,7 @@ def reinterpret(w: Writer, op: Operation) -> None:
 
 @LOWERINGS.of("tile:assign")
 def assign_tile(w: Writer, op: Operation) -> None:
-    """A tile at an address of its memory, wherever it was before."""
+    """Place a tile at an address of its memory, in place of its earlier address."""
     type_ = _tile_type(op)
     where = f"{w.operand(op, 'addr')}, {shape_text(type_)}, valid={w.operand(op, 'src')}.valid"
     w.define(op, f"{w.memory(type_.loc)}.tile({where})")

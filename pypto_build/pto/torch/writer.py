@@ -1,5 +1,6 @@
-"""One function to Python: the values in scope and the lines written. What becomes of an operation is in the other
-modules of this package."""
+"""Translates one function to Python: the values in scope and the lines written. The other modules of this package
+translate the operations.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from .promote import Promotion, promote, seen_as
 
 
 def sanitize(hint: str) -> str:
-    """A valid name like the hint: `q__ssa_v0` -> `q_ssa_v0`, `0abc` -> `v_0abc`, `for` -> `for_v`."""
+    """Return a valid name derived from the hint: `q__ssa_v0` -> `q_ssa_v0`, `0abc` -> `v_0abc`, `for` -> `for_v`."""
     name = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_]", "_", hint)).strip("_")
     if not name:
         return "v"
@@ -51,7 +52,7 @@ def function_names(functions: Iterable[str], taken: Collection[str]) -> dict[str
 
 
 class PythonNames:
-    """Hands out names: the first use bare, then `name_1`, `name_2`, …, skipping every name that is taken."""
+    """Assigns unique names: the first use unchanged, then `name_1`, `name_2`, …, skipping every name in use."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self.taken = {*taken, *dir(builtins), "torch", "run"}
@@ -90,8 +91,8 @@ class _Uses:
 
 
 def borrowing_loads(resolved: Resolved, promotion: Promotion) -> set[int]:
-    """The ids of loads of variables that may be views of global memory."""
-    return _Borrowing(resolved, promotion).found()
+    """Return the ids of loads whose variables may be views of global memory."""
+    return _Borrowing(resolved, promotion).borrowable()
 
 
 class _Borrowing:
@@ -119,7 +120,7 @@ class _Borrowing:
             for inner in op.regions:
                 self._region(inner, op)
 
-    def found(self) -> set[int]:
+    def borrowable(self) -> set[int]:
         loads = set()
         for number, uses in self.uses.items():
             load = uses.writers[0] if len(uses.writers) == 1 else None
@@ -173,7 +174,7 @@ def _is_quiet(op: Operation) -> bool:
 
 
 def plain_windows(resolved: Resolved, promotion: Promotion) -> set[int]:
-    """The ids of windows that are plain views, and of tensor views of which only such windows are taken."""
+    """Return the ids of windows that are plain views, and of tensor views that have only such windows."""
     uses: dict[int, list[tuple[Operation, str]]] = defaultdict(list)
     values: dict[int, Value] = {}
     for op in resolved.function.walk():
@@ -206,7 +207,7 @@ def _moves_variable(resolved: Resolved, promotion: Promotion, op: Operation, rol
 
 
 def joined(terms: list[tuple[str, str]]) -> str:
-    """The sum of products, constants added up: `4096 + i * 64`."""
+    """Return the sum of products, with constants added up: `4096 + i * 64`."""
     constant, others = 0, []
     for a, b in terms:
         if a.lstrip("-").isdigit() and b.lstrip("-").isdigit():
@@ -217,12 +218,12 @@ def joined(terms: list[tuple[str, str]]) -> str:
 
 
 class Unsupported(Exception):
-    """This operation, as it is written, has no translation."""
+    """An operation, as it is written, has no translation."""
 
 
 @dataclass
 class PythonLines:
-    """Python lines with, for each, the token of the .pto operation it came from."""
+    """Python lines, each with the token of the .pto operation that it came from."""
 
     text: list[str] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
@@ -241,7 +242,7 @@ Finder = Callable[[Operation], "Lower | None"]
 
 
 def _yields(lines: Sequence[str]) -> bool:
-    """Return whether a function is a generator as it stands."""
+    """Return whether the lines of a function make it a generator."""
     tree = ast.parse("\n".join([*lines, "    pass"]))
     return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(tree))
 
@@ -289,7 +290,7 @@ class Writer:
         return self.function.name in self.scope.scheduled
 
     def write(self) -> PythonLines:
-        """The whole function. Operations without a translation are collected in `problems`."""
+        """Return the lines of the whole function. Operations without a translation are collected in `problems`."""
         function = self.function
         parameters = [self.bind(value, self.names.unique(value.name)) for value in self.resolved.arguments]
         self.out.token = function.token
@@ -311,7 +312,7 @@ class Writer:
         return self.out
 
     def _arguments(self) -> None:
-        """Tensors become pointers, those that are used at all."""
+        """Convert the used tensor arguments to pointers."""
         used = {name for op in self.function.walk() for _, name in op.all_operands()}
         for value in self.resolved.arguments:
             element = getattr(value.type, "element", None)
@@ -326,7 +327,9 @@ class Writer:
                 self.problems.append((Operation("func.func", token=self.function.token), f"{value.name}: {error}"))
 
     def _size(self, space: str) -> int:
-        """Bytes that a memory needs: up to the end of the last tile, all of it where an address is not known."""
+        """Return the bytes that a memory needs: up to the end of the last tile, or its whole size if an address is
+        unknown.
+        """
         end = 0
         for op in self.function.walk():
             key = TABLE[op.name].keys[0]
@@ -392,7 +395,7 @@ class Writer:
         return f"  # {where}" if where else ""
 
     def add(self, op: Operation, line: str) -> None:
-        """A line with its place."""
+        """Append a line with its source position."""
         self.out.add(line + self.note(op))
 
     # --- values --------------------------------------------------------------------------------------------------
@@ -406,7 +409,7 @@ class Writer:
         return self.bind(value, self.names.unique(value.name))
 
     def define(self, op: Operation, expression: str) -> None:
-        """`name = expression` for the one result, or just its constant."""
+        """Write `name = expression` for the one result; a constant is only recorded."""
         value = self.resolved.results(op)[0]
         if value.constant is not None:
             self.bind(value, str(value.constant))
@@ -443,7 +446,7 @@ class Writer:
     # --- tiles ---------------------------------------------------------------------------------------------------
 
     def memory(self, space: str) -> str:
-        """The variable of one of this core's memories."""
+        """Return the variable of one of this core's memories."""
         if space not in _BYTES:
             raise Unsupported(f"there is no memory {space}")
         if space not in self.spaces:
@@ -469,12 +472,12 @@ class Writer:
         return f"{text}[:]" if self.same_extent(value, other) else f"{text}[{self.valid(op, region_of)}]"
 
     def own(self, op: Operation, role: str) -> str:
-        """The operand over its own valid region."""
+        """Return the operand over its own valid region."""
         variable = self._variable(op, role, valid_extents(self.resolved, self.value(op, role)))
         return variable if variable is not None else f"{self.operand(op, role)}[:]"
 
     def part(self, op: Operation, role: str, rows: str, cols: str) -> str:
-        """The first rows and columns of the operand."""
+        """Return the first rows and columns of the operand."""
         if self.is_variable(op, role):
             variable, extents = self.own(op, role), valid_extents(self.resolved, self.value(op, role))
             assert extents is not None
@@ -489,7 +492,7 @@ class Writer:
         return self.text(extent) if isinstance(extent, Value) else str(extent)
 
     def valid(self, op: Operation, role: str) -> str:
-        """The valid rows and columns of a tile, a pair."""
+        """Return the valid rows and columns of a tile, a pair."""
         value = self.value(op, role)
         if value not in self.promotion:
             return f"{self.text(value)}.valid"
@@ -497,7 +500,7 @@ class Writer:
         return f"({rows}, {cols})"
 
     def valid_texts(self, op: Operation, role: str) -> tuple[str, str]:
-        """The valid rows, and columns, of a tile."""
+        """Return the valid rows, and columns, of a tile."""
         value = self.value(op, role)
         extents = valid_extents(self.resolved, value) if value in self.promotion else None
         if extents is None:
@@ -505,7 +508,7 @@ class Writer:
         return self.extent(extents[0]), self.extent(extents[1])
 
     def _variable(self, op: Operation, role: str, part: Extents | None) -> str | None:
-        """The expression of an operand that is a variable, or the first rows and columns of it; None for others."""
+        """Return the expression of an operand that is a variable, or of its first rows and columns; None for others."""
         source = self.promotion.sources.get((id(op), role))
         if source is None:
             return None
@@ -520,8 +523,9 @@ class Writer:
     def assign(
         self, op: Operation, expression: str, role: str = "dst", *, kept: bool = True, view_of: str = ""
     ) -> None:
-        """Let a tile be what an expression says. `kept`: it has the tile's element type already; `view_of`: it may
-        share memory with this operand."""
+        """Assign an expression to a tile. `kept`: the expression already has the tile's element type. `view_of`: it
+        may share memory with this operand.
+        """
         value = self.value(op, role)
         if value not in self.promotion:
             self.add(op, f"{self.text(value)}[:] = {expression}")
@@ -546,7 +550,7 @@ def sliced(part: Sequence[str], have: Sequence[str]) -> str:
 
 
 def enclosed(expression: str) -> str:
-    """An expression of which an attribute can be taken."""
+    """Return an expression, in parentheses if needed, to which an attribute access can be appended."""
     node = ast.parse(expression, mode="eval").body
     plain = isinstance(node, (ast.Name, ast.Call, ast.Subscript, ast.Attribute))
     return expression if plain else f"({expression})"
@@ -559,7 +563,7 @@ _BYTES = {
 
 
 def _extents(value: Value) -> Sequence[str]:
-    """The names of the values that give an allocated tile its valid region."""
+    """Return the names of the values that set an allocated tile's valid region."""
     op = value.op
     if op is None or op.name not in TILE_ALLOCATIONS:
         return ()
@@ -567,7 +571,7 @@ def _extents(value: Value) -> Sequence[str]:
 
 
 def extent_text(type_: TileType, rows: str, cols: str) -> str:
-    """`, valid=(r, c)` where the valid region is not the whole tile."""
+    """Return `, valid=(r, c)` if the valid region is not the whole tile; else an empty text."""
     texts = [
         text if extent == DYNAMIC and text else str(size if extent == DYNAMIC else extent)
         for text, extent, size in ((rows, type_.v_row, type_.rows), (cols, type_.v_col, type_.cols))
@@ -579,7 +583,7 @@ _PAD = {"1": "zero", "2": "max", "3": "min"}
 
 
 def shape_text(type_: TileType) -> str:
-    """`torch.float32, 16, 64` and, where it is not row by row, the layout."""
+    """Return `torch.float32, 16, 64` and, if it is not row by row, the layout."""
     text = f"{dtypes.torch_dtype(type_.dtype)}, {type_.rows}, {type_.cols}"
     outer = "n" if type_.blayout == "col_major" else "z"
     if type_.slayout == "none_box":

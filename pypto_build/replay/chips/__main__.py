@@ -42,14 +42,14 @@ def request_from(words: Sequence[str]) -> Request:
     if request.runtime not in (EMBEDDED, TORCH):
         raise ArtifactError(
             f"RUNTIME={request.runtime}",
-            ("is not executed by this command but by pypto_build.interop.run"),
+            "is not executed by this command but by pypto_build.interop.run",
             "use RUNTIME=embedded or torch",
         )
     if is_reference(request.data):
         raise ArtifactError(
             "DATA=reference",
             "works only for programs on one chip",
-            ("use RUNTIME=torch, which computes the outputs in PyTorch"),
+            "use RUNTIME=torch, which computes the outputs in PyTorch",
         )
     variant = request.binaries.name if request.binaries else ""
     devices = read_devices(request.devices, request.world)

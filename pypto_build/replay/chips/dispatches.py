@@ -36,7 +36,7 @@ class DispatchTensor:
 
     @property
     def direction(self) -> str:
-        """IN, OUT or INOUT."""
+        """Return IN, OUT or INOUT."""
         return _DIRECTIONS.get(self.tag, "INOUT")
 
 

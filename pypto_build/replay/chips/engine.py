@@ -130,7 +130,7 @@ class ChipsWorker(Worker):
             fault = RunFault("runtime_error", describe_death(death, self._rank_report(origin.rank), "", self._binaries))
         else:
             fault = super()._fault(reply)
-        _place(fault.error, origin, self._job.world)
+        _prefix_rank(fault.error, origin, self._job.world)
         return fault
 
 
@@ -140,7 +140,7 @@ def _options(request: Request) -> dict[str, SettingValue]:
     return {"seed": request.seed, **request.options, **records, "output_dir": str(request.results_dir / "dfx_outputs")}
 
 
-def _place(error: ErrorInfo, origin: Origin, world: int) -> None:
+def _prefix_rank(error: ErrorInfo, origin: Origin, world: int) -> None:
     """Prefix a message with its rank and dispatch."""
     where = "host callable" if origin.rank == world else f"rank {origin.rank}, d{origin.dispatch}"
     error.message = f"{where} '{origin.program}': {error.message}"

@@ -174,7 +174,7 @@ class ChipsJob:
 
     @property
     def place(self) -> Path:
-        """A directory on the file system that runs write to."""
+        """Return a directory on the file system that runs write to."""
         return self.driver.parent
 
 

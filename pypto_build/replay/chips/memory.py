@@ -146,7 +146,7 @@ _PROT_READ_WRITE, _MAP_SHARED, _MAP_FIXED_NOREPLACE = 3, 1, 0x100000
 
 @dataclass(frozen=True)
 class HostRegions:
-    """The mapping of that file in this process and its forks: its first `size` bytes."""
+    """This process's mapping of the regions' file, shared with its forks: the first `size` bytes."""
 
     size: int = 0
 

@@ -19,10 +19,10 @@ from pypto_build.artifact.errors import ArtifactError
 from pypto_build.facts.comparisons import COMPARISON_NAMES
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.faults import FaultKind
+from pypto_build.facts.tasks import Slot, TensorView, slots_of
 from pypto_build.replay.chips.collectives import Collective, collective_of, require_tensors, results, signal_of
 from pypto_build.replay.chips.memory import Windows
-from pypto_build.replay.reference.hook import ReferenceFault, References, slots_of
-from pypto_build.replay.reference.slots import Slot, TensorArgument
+from pypto_build.replay.reference.hook import ReferenceFault, References
 from pypto_build.replay.reference.tasks import Member, memory
 
 _RELAX_S = 0.0005
@@ -82,7 +82,7 @@ class RankHook:
 
 def _among_all(slot: Slot, domains: Sequence[Windows]) -> Slot:
     windows = _windows_of(slot, domains)
-    if windows is None or not isinstance(slot, TensorArgument):
+    if windows is None or not isinstance(slot, TensorView):
         return slot
     first, last = windows.addresses[0], windows.addresses[-1] + windows.size
     offset = slot.offset + (slot.buffer - first) // ITEMSIZE[slot.dtype]
@@ -91,7 +91,7 @@ def _among_all(slot: Slot, domains: Sequence[Windows]) -> Slot:
 
 def _windows_of(slot: Slot, domains: Sequence[Windows]) -> Windows | None:
     """Return the windows that contain an argument."""
-    if isinstance(slot, TensorArgument):
+    if isinstance(slot, TensorView):
         for windows in domains:
             if windows.addresses[0] <= slot.buffer < windows.addresses[-1] + windows.size:
                 return windows
@@ -108,7 +108,7 @@ class _CollectiveHook:
     def __call__(self, call: Any) -> None:
         if call.block:  # the first block acts for all of them
             return
-        tensors = [slot for slot in slots_of(call) if isinstance(slot, TensorArgument)]
+        tensors = [slot for slot in slots_of(call) if isinstance(slot, TensorView)]
         windows = _windows_of(tensors[0], self._domains) if tensors else None
         try:
             require_tensors(self._collective, tensors)
@@ -138,11 +138,11 @@ def _meet(call: Any, cells: Sequence[int], me: int) -> None:
         call.notify(cells[me] + 4 * other, -1, False)
 
 
-def _address(slot: TensorArgument) -> int:
+def _address(slot: TensorView) -> int:
     return slot.buffer + slot.offset * ITEMSIZE[slot.dtype]
 
 
-def _view(slot: TensorArgument, shift: int) -> torch.Tensor:
+def _view(slot: TensorView, shift: int) -> torch.Tensor:
     """Return another rank's view of a window tensor, `shift` bytes further; it shares the memory."""
     dtype = getattr(torch, slot.dtype)
     whole = memory(slot.buffer + shift, slot.size)[: slot.size // dtype.itemsize * dtype.itemsize].view(dtype)

@@ -12,8 +12,8 @@ import torch
 from pypto_build.artifact.layout import load_artifact
 from pypto_build.facts.faults import FaultKind
 from pypto_build.facts.run_options import FAST
+from pypto_build.facts.tasks import Slot, slots_of
 from pypto_build.replay.reference.numerics import flushed
-from pypto_build.replay.reference.slots import Slot, TensorArgument
 from pypto_build.replay.reference.tasks import Body, Member, Units, run_blocks, run_task
 from pypto_build.runtime.faults import RuntimeFault, python_fault
 
@@ -88,11 +88,6 @@ class References:
             kind = FaultKind.REFERENCE_DEADLOCK if _raiser(error) == _SCHEDULER else FaultKind.REFERENCE
             raise ReferenceFault(f"{_where(error, members)}{error}", call.number, kernels, kind) from error
         return True
-
-
-def slots_of(call: Any) -> list[Slot]:
-    """Return a task's arguments in the form that a kernel's entry gets."""
-    return [TensorArgument(*slot) if isinstance(slot, tuple) else slot for slot in call.slots()]
 
 
 def _raiser(error: BaseException) -> str:

@@ -114,7 +114,7 @@ class Launch:
     binaries: Path | None = None  # the directory of kernels/ and orchestration/, if elsewhere
     numerics: str = NUMERICS[0]  # whose results the kernels were compiled to give
     _runtime: Any = field(default=None, init=False, repr=False)
-    _found: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    _built_paths: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def replace(self, func_id: int, library: Path) -> None:
         """Use another build of a kernel from now on; the callback of a run calls this."""
@@ -143,10 +143,10 @@ class Launch:
 
     def _built(self, core_type: str, name: str) -> str:
         """Return the path of a built kernel; empty if it is not built. The result is cached."""
-        if name not in self._found:
+        if name not in self._built_paths:
             path = self.library(core_type, name)
-            self._found[name] = str(path) if path.is_file() else ""
-        return self._found[name]
+            self._built_paths[name] = str(path) if path.is_file() else ""
+        return self._built_paths[name]
 
     def library(self, core_type: str, name: str) -> Path:
         """Return the path at which a kernel is built."""

@@ -21,6 +21,7 @@ from pypto_build.artifact.modules import function_names
 from pypto_build.facts.dtypes import ITEMSIZE
 from pypto_build.facts.positions import SourcePosition
 from pypto_build.facts.run_options import FAST
+from pypto_build.facts.tasks import Slot, TensorView
 from pypto_build.pto import Function, Module, PtoError, parse, parse_file
 from pypto_build.pto.torch import Generated, UnsupportedOperations, generate
 from pypto_build.pto.torch.dtypes import TORCH, name_of
@@ -35,7 +36,6 @@ from pypto_build.replay.reference.entry import (
     positional,
     read_entry,
 )
-from pypto_build.replay.reference.slots import Slot, TensorArgument
 from pypto_build.replay.scalars import scalar_value
 
 # The PyTorch of an artifact's kernels, generated when needed from the .pto function that a kernel was made from.
@@ -261,15 +261,15 @@ def _start(member: Member, slots: Sequence[Slot], block: int, blocks: int) -> An
             values.append(member.lane)
         elif kind == SCALAR:
             assert isinstance(slot_value, int)
-            context = TensorArgument(slot_value, CONTEXT_BYTES, 0, "int64", (), ())
+            context = TensorView(slot_value, CONTEXT_BYTES, 0, "int64", (), ())
             values.append(_pointer(body.unit, context) if address else scalar_of(slot_value, type_))
         else:
-            assert isinstance(slot_value, TensorArgument)
+            assert isinstance(slot_value, TensorView)
             values.append(slot_value.shape[axis] if kind == EXTENT else _pointer(body.unit, slot_value))
     return body.call(*values)
 
 
-def _pointer(unit: Unit, argument: TensorArgument) -> Any:
+def _pointer(unit: Unit, argument: TensorView) -> Any:
     """Return a tensor as the object that generated PyTorch code takes. Results are cached, since the same memory
     recurs in loops.
     """

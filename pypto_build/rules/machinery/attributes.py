@@ -21,8 +21,8 @@ _TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", float: "number", 
 class Attribute(msgspec.Struct, frozen=True):
     """One attribute of a rule.
 
-    ``types`` are the Python types that a value may have. An attribute that names files has a ``kind`` in their
-    place, and is given as SCons nodes; ``words`` are texts that it takes besides.
+    ``types`` are the Python types of a valid value. An attribute that names files has a ``kind`` instead, and is given
+    as SCons nodes; ``words`` are further valid texts.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Attribute(msgspec.Struct, frozen=True):
 
     @property
     def type_names(self) -> str:
-        """The types, for messages and for the documentation."""
+        """Return the types, for messages and for the documentation."""
         if self.kind:
             return " or ".join([self.kind.value, *map(repr, self.words)])
         names = " or ".join(_TYPE_NAMES.get(kind, kind.__name__) for kind in self.types)
@@ -68,7 +68,7 @@ PLATFORM = Attribute("platform", (str,), "what it is built for (default: PLATFOR
 
 
 def path_attribute(name: str, kind: Kind, doc: str, **more: Any) -> Attribute:
-    """An attribute that names a file or directory, or several."""
+    """Return an attribute that names a file or directory, or several."""
     return Attribute(name, (), doc, kind=kind, **more)
 
 

@@ -1,4 +1,4 @@
-"""Work that is done while the process waits for something else; the rest of it is done at its place in the build."""
+"""Background jobs that run while the main process waits; remaining jobs are done later in the build."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 
-class Early:
+class BackgroundJobs:
     """Runs jobs in ``threads`` background threads after `begin`. `end` drops the jobs that have not started."""
 
     def __init__(self, threads: int) -> None:
@@ -16,13 +16,13 @@ class Early:
         self._begun = False
 
     def add(self, job: Callable[[], object]) -> None:
-        """Add a job; a job that does not have to be done prints nothing."""
+        """Add a job; a job that may be skipped prints nothing."""
         self._waiting.append(job)
         if self._begun:
             self.begin()
 
     def begin(self) -> None:
-        """Begin to work, because there is something to wait for. Several threads may call it, more than once."""
+        """Start the jobs, because the main thread is about to wait. Several threads may call this, repeatedly."""
         self._begun = self._pool is not None
         while self._pool is not None and self._waiting:
             try:
@@ -32,7 +32,7 @@ class Early:
             self._jobs.append(self._pool.submit(job))
 
     def end(self) -> None:
-        """Wait for running jobs and leave out the rest. Raises errors of jobs."""
+        """Wait for running jobs and drop the others. Raises errors of jobs."""
         self._waiting.clear()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""``scons -c``: removes all that was built, and nothing else.
+"""``scons -c``: removes all built files, and no others.
 
 SCons would remove only the targets it knows. A run also leaves results, databases and locks, and a removed artifact
 still has its output. So this module lists the names that this project writes below an output directory. Files of an
@@ -83,15 +83,14 @@ _BUILT_SUFFIXES = (".cpp", ".o", ".so", ".tmp", ".pt", ".json", ".bin", ".jsonl"
 
 
 def clean_outputs(workspace: Workspace, platform: str) -> None:
-    """Remove the outputs of the artifact of ``JIT=``, of the targets that are named, or of all artifacts.
-
-    They are of all platforms unless ``platform`` is given.
+    """Remove the outputs of the artifact of ``JIT=``, of the named targets, or of all artifacts; for all platforms
+    unless ``platform`` is given.
     """
     name = Path(workspace.options["JIT"]).name
     is_named = bool(COMMAND_LINE_TARGETS) and TARGETS.keys().isdisjoint(map(str, COMMAND_LINE_TARGETS))
     workspace.extras[_KEPT] = {Path(node.get_abspath()) for node in kept_by_users()}
     outputs = sorted(workspace.build_dir.glob(f"{platform or '*'}/{glob.escape(name) if name else '*'}/{MARKER}"))
-    markers = [marker for marker in outputs if not is_named or _is_asked(marker.parent)]
+    markers = [marker for marker in outputs if not is_named or _is_requested(marker.parent)]
     lists = bool(GetOption("no_exec")) or terminal.shows_details()
     if not name:
         _clean_generated(workspace, platform, lists)
@@ -118,7 +117,7 @@ def clean_outputs(workspace: Workspace, platform: str) -> None:
         _remove_if_empty(directory)
 
 
-def _is_asked(output: Path) -> bool:
+def _is_requested(output: Path) -> bool:
     """Return True if the named targets need an output, or if nothing is built in it."""
     if output.parent.name == TESTS:  # of files of tests, which have aliases alone
         names = [name for name, alias in default_ans.items() if is_reached(alias)]
@@ -127,7 +126,7 @@ def _is_asked(output: Path) -> bool:
 
 
 def _clean_generated(workspace: Workspace, platform: str, lists: bool) -> None:
-    """Remove the artifacts of the programs that the targets need; of all programs where no target is named."""
+    """Remove the compiled artifacts of the programs that the targets need; of all programs if no target is named."""
     kept: set[Path] = workspace.extras[_KEPT]
     for output, node in workspace.generated.items():
         artifact = Path(node.get_abspath())
@@ -154,7 +153,7 @@ def _clean_generated(workspace: Workspace, platform: str, lists: bool) -> None:
 
 
 def _tell(workspace: Workspace, directory: Path, before: int) -> None:
-    """Print how many of the files that were there ``before`` are removed."""
+    """Print how many of the files in ``before`` are removed."""
     path = os.path.relpath(directory, workspace.top)
     terminal.say(f"Removed {path} ({before - _count(directory)} files; VERBOSE=1 lists them)")
 
@@ -189,7 +188,9 @@ def _clean(output: Path, workspace: Workspace, tell: Callable[[str], None]) -> N
 
 
 def _artifacts(directory: Path, *names: str) -> list[Path]:
-    """The artifacts that we wrote in a directory, those for several chips and directories of chip programs too."""
+    """Return the artifacts in a directory that this program wrote, including distributed ones and their chip
+    programs.
+    """
     marks = ("kernel_config.py", META_NAME, f"{CHILDREN_DIR}/*/kernel_config.py")
     return sorted({path for name in names for path in directory.glob(name) if any(map(any, map(path.glob, marks)))})
 

@@ -28,7 +28,7 @@ _COMPARATOR = "comparator "
 
 @dataclass(frozen=True)
 class Configuration:
-    """One way to replay an artifact: what was given besides the defaults, as ``NAME=value``."""
+    """One way to replay an artifact: the options that differ from their defaults, as ``NAME=value``."""
 
     pairs: tuple[str, ...] = ()
 
@@ -68,7 +68,7 @@ def configuration(
 
 
 def evict(results: Path, used: Set[Path]) -> None:
-    """Remove the least recently used results beside ``results`` before its first run, but none ``used`` now."""
+    """Remove the least recently used results beside ``results`` before its first run, except those ``used`` now."""
     if any(results.iterdir()):
         return
     others = [path for path in results.parent.iterdir() if path.is_dir() and not path.is_symlink() and path not in used]
@@ -79,7 +79,7 @@ def evict(results: Path, used: Set[Path]) -> None:
 
 
 def note_use(results: Path, of_a_test: bool) -> None:
-    """Note that ``results`` are used now; those ``of_a_test`` are kept from now on."""
+    """Record that ``results`` are used now; results ``of_a_test`` are never evicted."""
     os.utime(results)
     if of_a_test and not os.path.lexists(results / _OF_A_TEST):  # a link there is not followed
         (results / _OF_A_TEST).touch()

@@ -41,7 +41,7 @@ _LAUNCHED = own_tool("")[:-1]
 
 
 class Confinement:
-    """The sandbox of a run, in which ``outputs`` (OUT to the artifact's directory) can be written.
+    """The sandbox of a run, in which ``outputs`` (OUT to the artifact's directory) are writable.
 
     Raises:
         ArtifactError: an option cannot work in there.
@@ -59,7 +59,7 @@ class Confinement:
             raise ToolchainError(f"SANDBOX=1: {error}; {way_out}") from None
 
     def confine(self, words: list[str], writes_to: Path | None) -> list[str]:
-        """Return the command as it is run. A command that `writes_to` another place than OUT always runs in the
+        """Return the command line to run. A command that `writes_to` a directory other than OUT always runs in the
         sandbox.
         """
         if not (writes_to or self._concerns(words)):
@@ -70,8 +70,8 @@ class Confinement:
         return seen.wrap(words, writable, hears_terminal=_is_ours(words))
 
     def _concerns(self, words: Sequence[str]) -> bool:
-        """Return True if a command is to be confined: a tool of ours that is not exempt, or another one that writes to
-        OUT.
+        """Return True if a command must be confined: a tool of ours that is not exempt, or another command that
+        writes to OUT.
         """
         if _is_ours(words):
             return words[len(_LAUNCHED)] not in _FREE

@@ -31,7 +31,7 @@ _OPEN = SCons.SConsign.Get_DataBase
 
 
 class _Signatures:
-    """The database: neither created nor written where nothing is new."""
+    """The database, which is created and written only if something changed."""
 
     def __init__(self, build_dir: Path, built: Callable[[], object]) -> None:
         self._build_dir = build_dir
@@ -47,12 +47,12 @@ class _Signatures:
         return database, mode
 
     def visit(self, node: Any) -> None:
-        """Tell that a builder of users has made something, before what depends on it is looked at."""
+        """Notify that a user's builder has made a file, before nodes that depend on the file are checked."""
         if node.get_state() == SCons.Node.executed and not getattr(node.attributes, MADE_BY_US, False):
             self._built()
 
     def store(self, node: Any) -> None:
-        """Store what SCons knows of a node that it decides about: none of ours, which are built always."""
+        """Store SCons's data about a node that SCons decides; our nodes, which are always built, are skipped."""
         self.visit(node)
         if SCons.Node.do_store_info and has_rule(node) and not node.always_build:
             self._stored = True
@@ -61,7 +61,7 @@ class _Signatures:
 
 
 def decide_verdicts(decide: Decide) -> Decide:
-    """Decide whether a dependency changed as ``decide`` does, but for a verdict that differs only in being cached."""
+    """Return a decider that works as ``decide``, but ignores whether a verdict is cached."""
 
     def changed(dependency: Any, target: Any, before: Any, repository: Any = None) -> bool:
         differs = decide(dependency, target, before, repository)
@@ -75,7 +75,7 @@ def decide_verdicts(decide: Decide) -> Decide:
 
 
 def _ready(alias: Any) -> None:
-    """Read no file that an alias stands for: that would be for its signature, and some have megabytes."""
+    """Avoid reading the files of an alias: SCons would read them only for its signature, and some have megabytes."""
     alias.get_ninfo()  # which SCons updates if all of them are up to date
 
 

@@ -1,8 +1,8 @@
-"""Parts of the graph that are declared while SCons builds, once the files that they follow from have been made.
+"""Parts of the graph that are declared during the build, once the files that determine them exist.
 
-The content of an artifact is known only when it is made. So its kernels and tests are declared by the scanner of a node
-that stands for them. SCons asks a scanner for dependencies when it looks at the node, and once more when one of those
-has been built, as it does for includes of generated sources.
+The content of an artifact is known only after it is built. So its kernels and tests are declared by the scanner of a
+node that represents them. SCons asks a scanner for dependencies when it checks the node, and once more when one of
+those has been built, as it does for includes of generated sources.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ USER_ERRORS = (ArtifactError, OptionError, RuleError, ToolchainError, OSError)
 class Deferred:
     """Nodes that ``declare`` returns, once everything that makes ``inputs`` has been built.
 
-    Both are asked for when all scripts have been read.
+    Both are called after all scripts have been read.
     """
 
     def __init__(
@@ -59,11 +59,13 @@ class Deferred:
 
     @property
     def inputs(self) -> list[Node]:
-        """Return the nodes that have to be made first, as far as the scripts have declared them."""
+        """Return the nodes that must be built first, as far as the scripts have declared them."""
         return list(dict.fromkeys(maker for node in [*self._inputs(), *self.before] for maker in makers(node)))
 
     def nodes(self) -> list[Node]:
-        """Return the nodes that this waits for: first the makers of the inputs, then the declared nodes."""
+        """Return the nodes that the deferred part waits for: first the makers of the inputs, then the declared
+        nodes.
+        """
         inputs = self.inputs if self._nodes is None else []
         looks = bool(GetOption("clean")) or QUERY in self._env["PYPTO"].extras  # with what is there now
         if not looks and any(node.get_state() < SCons.Node.up_to_date for node in inputs):
@@ -89,9 +91,9 @@ class Deferred:
 def declare_deferred(
     env: Environment, targets: object, deferred: Deferred, act: Callable[[], int | None] = lambda: None
 ) -> Nodes:
-    """Return the nodes of ``targets``, which come after all that is ``deferred``, and ``act`` then.
+    """Return the nodes of ``targets``, which run ``act`` after all that is ``deferred``.
 
-    SCons builds them always. Errors in the declaration are reported.
+    SCons always builds them. Errors in the declaration are reported.
     """
     action = Action(_end, None)
     node = env.Command(targets, [], action, target_scanner=SCANNER, PYPTO_DEFERRED=deferred, PYPTO_ACT=act)
@@ -107,7 +109,7 @@ def _end(target: Nodes, source: Nodes, env: Environment) -> int:
 
 
 def _nothing(target: Nodes, source: Nodes, env: Environment) -> None:
-    """Do nothing: all that the node stands for is made before."""
+    """Do nothing: all files that the node represents are built before."""
 
 
 def _scan(node: Node, env: Environment, path: object) -> list[Node]:
@@ -142,7 +144,7 @@ def note_order(results: Iterable[Node]) -> Callable[[set[Node]], None]:
 
 
 def _each_time(env: Environment, *_others: Any) -> tuple[int]:
-    """Make SCons forget the earlier answer of a scanner."""
+    """Make SCons forget a scanner's earlier answer."""
     return (next(_COUNTER),)
 
 

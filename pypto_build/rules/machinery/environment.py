@@ -29,14 +29,13 @@ _OWN = "PYPTO_BUILD_"
 
 
 def tool_environment(environment: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
-    """Return the environment of a tool of ours: the variables it needs, and those with ``prefixes``."""
+    """Return the environment of a tool of ours: its necessary variables, and those with ``prefixes``."""
     return {name: value for name, value in environment.items() if name in _OF_TOOLS or name.startswith(prefixes)}
 
 
 def program_environment(environment: Mapping[str, str], more: Iterable[str] = ()) -> dict[str, str]:
-    """Return the environment of a program of the user's, all of which decides about its output.
-
-    It has the passed variables, and those that the user declares.
+    """Return the environment of a user's program, all of which may affect its output: the passed variables, and
+    those that the user declares.
     """
     hidden = ("TMPDIR", *SHOWN)
     own = {name: value for name, value in environment.items() if not name.startswith(_OWN) and name not in hidden}
@@ -52,11 +51,10 @@ def passed_environment() -> dict[str, str]:
 
 
 def search_paths(environment: Mapping[str, str], prefixes: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the variables that decide about a compiler's output: the paths of its libraries, and those with
-    ``prefixes``.
+    """Return the variables that affect a compiler's output: its library paths, and variables with ``prefixes``.
 
-    PATH decides by the programs that are found through it, which count as read by the tool. Variables that control only
-    runs on a device are left out.
+    PATH acts only through the programs found by it, which count as read by the tool. Variables that control only runs
+    on a device are left out.
     """
     return {
         name: value

@@ -106,7 +106,7 @@ def _option(option: Option) -> list[str]:
 
 
 def _everything(workspace: Workspace) -> str:
-    """Every target and every option."""
+    """Return the text on every target and every option."""
     width = 22  # of most; a longer one moves what is said of it
     lines = ["Usage: scons VERB [NAME=value ...]", ""]
     for section, names in SECTIONS.items():
@@ -119,21 +119,21 @@ def _everything(workspace: Workspace) -> str:
 
 
 def _for_all(name: str) -> str:
-    """Return what an option means to all verbs; with their names where they are few."""
+    """Return the meaning of an option for all verbs, with their names if they are few."""
     if GROUP[name] is not Group.TOOLS:
         return OPTIONS[name].doc
     return "; ".join(f"{doc} ({verbs})" if verbs else doc for verbs, doc in meanings(name).items())
 
 
 def default_text(value: object) -> str:
-    """Return a default as one would type it."""
+    """Return a default as a user would type it."""
     if value is None:
         return ""
     return str(int(value)) if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _line(heading: str, names: Sequence[str]) -> str:
-    """As many names as a line has room for, at least one, and how many more there are."""
+    """Return a heading with as many names as fit on a line, at least one, and the number of the others."""
     for shown in range(len(names), 0, -1):
         more = [f"and {len(names) - shown} more"] if shown < len(names) else []
         line = f"{heading} {', '.join([*names[:shown], *more])}"
@@ -153,7 +153,7 @@ def _wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
 
 
 def _table(rows: Mapping[str, str], width: int) -> list[str]:
-    """Names and what they are beside them, or below them where a terminal is narrow."""
+    """Return lines with names and descriptions, side by side or, in a narrow terminal, below each other."""
     lines = []
     for name, text in rows.items():
         if _width() < _NARROW:
@@ -164,7 +164,7 @@ def _table(rows: Mapping[str, str], width: int) -> list[str]:
 
 
 def _width() -> int:
-    """As wide as the terminal is, at most 80 columns."""
+    """Return the terminal's width, at most 80 columns."""
     try:
         return max(24, min(_WIDTH, os.get_terminal_size(1).columns or _WIDTH))
     except OSError:

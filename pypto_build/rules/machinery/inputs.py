@@ -1,7 +1,7 @@
-"""Files that attributes name, as SCons nodes, and the builders that make them.
+"""Converts files that attributes name to SCons nodes, and finds the builders that make them.
 
-An attribute takes a string or a path, a node, the list that a builder returns, or the result of a rule of ours. A path
-is relative to the directory of the SConscript, or to the top with ``#``; variables in it are replaced.
+An attribute accepts a string or a path, a node, the list that a builder returns, or the result of one of our rules. A
+path is relative to the directory of the SConscript, or to the top with ``#``; variables in it are replaced.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _BY_SIGNATURE = 1
 
 
 class RuleError(Exception):
-    """A rule called with a wrong attribute. ``str()`` is one line."""
+    """A rule was called with an invalid attribute. ``str()`` is one line."""
 
 
 class Kind(Enum):
-    """The kind of thing that an attribute names; the value is the name of the kind for people."""
+    """The kind of file that an attribute names; the value is its description for users."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -46,12 +46,12 @@ class Kind(Enum):
 
     @property
     def is_list(self) -> bool:
-        """Return whether it names several."""
+        """Return whether the attribute names several."""
         return self in (Kind.FILES, Kind.DIRECTORIES)
 
     @property
     def is_directory(self) -> bool:
-        """Return whether it names directories."""
+        """Return whether the attribute names directories."""
         return self in (Kind.DIRECTORY, Kind.DIRECTORIES)
 
 
@@ -61,23 +61,22 @@ def is_path(value: object) -> bool:
 
 
 def stands_for(nodes: Iterable[Node], directory: Node) -> None:
-    """Let ``nodes``, the result of a rule, mean ``directory`` where an attribute names a directory."""
+    """Make ``nodes``, the result of a rule, represent ``directory`` in attributes that name a directory."""
     for node in nodes:
         setattr(node.attributes, _STANDS_FOR, directory)
 
 
 class _MadeDirectory(SCons.Node.FS.Dir):  # type: ignore[misc]
-    """A directory that a rule makes whole: it has changed if the content of a file in it has, whichever of our steps
-    ran.
+    """A directory that a rule makes as a whole: it has changed if the content of one of its files has.
 
-    SCons takes a directory as changed whenever a builder of it ran, and our builders always run.
+    SCons takes a directory as changed whenever one of its builders ran, and our builders always run.
     """
 
     __slots__ = ()
     NodeInfo = SCons.Node.FS.FileNodeInfo  # which is stored with a signature
 
     def get_found_includes(self, env: Environment, scanner: Any, path: Any) -> list[Node]:
-        """Return nothing: the signature covers all files. SCons' scanner finds only those that it has met before."""
+        """Return nothing: the signature covers all files. SCons' scanner finds only files that already have nodes."""
         return []
 
     def get_csig(self) -> str:
@@ -86,7 +85,7 @@ class _MadeDirectory(SCons.Node.FS.Dir):  # type: ignore[misc]
         return signature
 
     def get_ninfo(self) -> Any:
-        """Return what SCons stores for who depends on this: always with the signature, which SCons clears."""
+        """Return the data that SCons stores for dependents, always with the signature, which SCons clears."""
         info = super().get_ninfo()
         if not hasattr(info, "csig"):
             top = self.get_abspath()
@@ -106,7 +105,7 @@ def directory_to_make(env: Environment, path: Path, file_digests: Callable[[Sequ
 
 
 def leave_to_cleaning(nodes: Iterable[Node]) -> None:
-    """Let only ``clean_outputs`` remove what a rule makes, unless a user calls NoClean()."""
+    """Leave the removal of a rule's files to ``clean_outputs``, unless a user calls NoClean()."""
     for node in nodes:
         node.noclean = _LEFT_TO_US
 
@@ -137,9 +136,9 @@ def as_node(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> N
 
 
 def as_nodes(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> tuple[Node, ...]:
-    """Return the nodes of the files or directories that ``value`` names, in its order. Raises as ``as_node``.
+    """Return the nodes of the files or directories that ``value`` names, in its order.
 
-    Files stand for their directories, where directories are expected: for those that lie in none of the others.
+    Raises as ``as_node``. If directories are expected, files are replaced by their common directories.
     """
     nodes = list(_nodes(env, value, kind, where, doc))
     checked = list(dict.fromkeys(_checked(env, node, kind, where, doc) for node in nodes))
@@ -152,7 +151,9 @@ def as_nodes(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> 
 
 
 def path_of(node: Any) -> Path:
-    """Return the path of a node's file or directory: in a variant directory only if it is made or copied there."""
+    """Return the path of a node's file or directory; a path in a variant directory only if the file is made or
+    copied there.
+    """
     if isinstance(node, SCons.Node.FS.Dir):
         source = node.srcnode()
         here = source is node or has_rule(node) or os.path.isdir(node.get_abspath())
@@ -165,7 +166,7 @@ def path_of(node: Any) -> Path:
 
 
 def has_rule(node: Any) -> bool:
-    """Return True if a builder makes a node. SCons has one for each directory, which only creates it and does not
+    """Return True if a builder makes a node. SCons's own builder of each directory, which only creates it, does not
     count.
     """
     builder = getattr(node, "builder", None)  # what is neither a file nor a directory yet has none
@@ -173,9 +174,9 @@ def has_rule(node: Any) -> bool:
 
 
 def makers(node: Node) -> list[Node]:
-    """Return the nodes with a builder that a file or directory comes from; empty for a source.
+    """Return the nodes with a builder that make a file or directory; empty for a source.
 
-    These are its own, that of a directory above it, or those of the files in it that SCons knows of.
+    These are the node itself, a directory above it, or the files in it that SCons has nodes for.
     """
     return makers_above(node) or list(_made_below(node))
 
@@ -191,7 +192,7 @@ def makers_above(node: Node) -> list[Node]:
 
 
 def forget(directory: Node) -> None:
-    """Make SCons look again at the entries of a directory that has been made."""
+    """Make SCons read the entries of a built directory again."""
     for entry in _entries(directory):
         if not has_rule(entry):
             entry.clear_memoized_values()
@@ -199,18 +200,18 @@ def forget(directory: Node) -> None:
 
 
 def searched(directory: Node) -> tuple[Path, ...]:
-    """Return the paths of a directory of headers: both of one that has a variant directory."""
+    """Return the paths of a header directory: two for a directory with a variant directory."""
     places = (directory, directory.srcnode())
     return tuple(Path(node.get_abspath()) for node in dict.fromkeys(places))
 
 
 def all_made() -> list[Node]:
-    """Return the files and directories below the top that builders make, as far as they have been declared."""
+    """Return the files and directories below the top that declared builders make."""
     return list(_made())
 
 
 def is_hidden(node: Node) -> bool:
-    """Return True if a node of our rules only keeps an order and is no file."""
+    """Return True if a node of our rules exists only for ordering and is not a file."""
     return (
         bool(getattr(node.attributes, MADE_BY_US, False))
         and not isinstance(node, SCons.Node.FS.Dir)
@@ -223,19 +224,19 @@ def is_hidden(node: Node) -> bool:
 
 
 def made_by_users() -> list[Node]:
-    """The files below the top that builders make which are not ours, as far as the scripts have declared them."""
+    """Return the files below the top that users' builders make, as far as the scripts have declared them."""
     return [node for node in _made() if not getattr(node.attributes, MADE_BY_US, False)]
 
 
 def is_reached(node: Any) -> bool:
-    """Return True if a target of the command needs a node, or an entry below it."""
+    """Return True if a target of the command needs a node, or an entry below the node."""
     return node.get_state() != SCons.Node.no_state or any(map(is_reached, _entries(node)))
 
 
 def create_directories() -> None:
-    """Create the directories of artifacts, and of files that users' builders make, as SCons does before it makes them.
+    """Create the directories of artifacts, and of files that users' builders make, as SCons does before building them.
 
-    An artifact may look for headers there, and a test that lists the directory above would be run again.
+    An artifact may look for headers there; a test that lists the directory above would run again.
     """
     for node in _made():  # a target of a user is an entry until it is there
         if isinstance(node, SCons.Node.FS.Dir) == getattr(node.attributes, MADE_BY_US, False):
@@ -248,7 +249,7 @@ def made_directories() -> list[Node]:
 
 
 def order_files() -> None:
-    """Let the files in directories that builders make come after what these are made from.
+    """Make files in built directories depend on the sources of these directories.
 
     SCons lets such a directory depend on its files.
     """
@@ -280,7 +281,7 @@ def check_installed() -> None:
 
 
 def sources_of_all() -> list[Path]:
-    """Return the files that builders of users and rules of ours make something from, and nothing makes."""
+    """Return the source files, made by no builder, of users' builders and our rules."""
     sources = {source for node in _made() for source in node.all_children(scan=0)}
     return [path_of(node) for node in sources if isinstance(node, SCons.Node.FS.File) and not makers(node)]
 
@@ -323,7 +324,7 @@ def _nodes(env: Environment, value: Any, kind: Kind, where: str, doc: str) -> It
 
 
 def _common_directory(env: Environment, nodes: list[Node]) -> list[Node]:
-    """Return the one directory among ``nodes``, or the one that holds them all."""
+    """Return the single directory among ``nodes``, or the directory that contains all of them."""
     directories = [node for node in nodes if isinstance(node, SCons.Node.FS.Dir)]
     if len(directories) == 1 and all(node is directories[0] or node.is_under(directories[0]) for node in nodes):
         return directories

@@ -1,4 +1,4 @@
-"""State of one process that runs SCons: common to all environments of its SConstruct, and closed at its end."""
+"""State of one process that runs SCons, shared by all environments of its SConstruct and closed at the end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AtCall = Callable[[Callable[[], None]], None]
 
 
 class Invocation:
-    """Owns the workspaces of this process; at the end it reports the outcome to the processes that wait for it."""
+    """Owns the workspaces of this process; at the end it reports the outcome to waiting processes."""
 
     def __init__(self) -> None:
         self.verdicts = Verdicts(OF_AN_ARTIFACT)
@@ -48,24 +48,26 @@ class Invocation:
         self._at_call: AtCall | None = None
         self._end_job: Callable[[Sequence[Workspace], Verdicts], None] | None = None
 
-    def watch(self, look_ahead: Callable[[], None]) -> None:
-        """With WATCH=1, go on in a process for each round. Another environment of an SConstruct is in one already."""
+    def watch(self, precheck: Callable[[], None]) -> None:
+        """With WATCH=1, continue in a process for each round. Later environments of an SConstruct are already in
+        such a process.
+        """
         from pypto_build.rules.machinery.watch import each_round
 
-        self._end_round = self._end_round or each_round(look_ahead)
+        self._end_round = self._end_round or each_round(precheck)
 
     def call_first(self, at_call: AtCall | None) -> None:
-        """Set the function that is called before a plain replay looks at anything; it may go on in another process."""
+        """Set the function that is called before a plain replay reads any input; it may continue in another process."""
         self._at_call = at_call
 
-    def stand(self, look_ahead: Callable[[], None]) -> None:
-        """Call that function once; a later environment of the same SConstruct does not call it again."""
+    def stand(self, precheck: Callable[[], None]) -> None:
+        """Call the function of `call_first` once; later environments of the same SConstruct skip it."""
         at_call, self._at_call = self._at_call, None
         if at_call:
-            at_call(look_ahead)
+            at_call(precheck)
 
     def profile(self, options: Options) -> None:
-        """Print a table of the run's time at the very end, with PROFILE=1."""
+        """With PROFILE=1, print a table of the run's time at the very end."""
         from pypto_build.rules.machinery.profile import Profile
 
         if self._profile is None:
@@ -73,12 +75,12 @@ class Invocation:
             self._profile = Profile(top / options["BUILD_DIR"])
 
     def become_job(self, end: Callable[[Sequence[Workspace], Verdicts], None]) -> None:
-        """Make this process do one of many jobs, from now on; it ends by ``end``."""
+        """Turn this process into one of many jobs; it ends by calling ``end``."""
         self._end_job = end
         atexit.register(self.finish)
 
     def open(self, workspace: Workspace) -> None:
-        """Finish the work in ``workspace`` when this process ends."""
+        """Register ``workspace`` to be finished when this process ends."""
         if not self._workspaces:
             atexit.register(self.finish)
             outlive_readers()
@@ -104,14 +106,14 @@ class Invocation:
             self._end_job(self._workspaces, self.verdicts)
 
     def _suggest(self) -> None:
-        """Print the last line of a replay that did not pass: the command to type next."""
+        """Print the last line of a replay that did not pass: the suggested next command."""
         commands = [command for each in self._workspaces for command in each.progress.unexplained]
         if commands:
             more = f"  (and {len(commands) - 1} more)" if len(commands) > 1 else ""
             terminal.say(f"[RUN] why: {commands[0]}{more}")
 
     def _tell_named(self) -> None:
-        """Print a line for each target that a user named and that has none yet; tests have theirs."""
+        """Print a line for each named target without one; tests print their own."""
         for workspace in self._workspaces if self.construction else ():
             replays = self.construction["PYPTO_REPLAYS"]
             speaking = {*TARGETS.keys() - {"compile"}, *replays.tags, *replays.suites}
@@ -136,7 +138,7 @@ class Invocation:
 
 
 def _explain_unknown_targets() -> None:
-    """Explain a mistyped target, which SCons takes for a file that it cannot make."""
+    """Explain a mistyped target, which SCons reports as a file that it cannot make."""
     for failure in GetBuildFailures():
         name = str(failure.node)
         if str(failure.errstr).startswith("Do not know how to make") and name in map(str, COMMAND_LINE_TARGETS):

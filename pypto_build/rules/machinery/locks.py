@@ -1,4 +1,4 @@
-"""Locks of output directories: one build at a time; a second one waits and names the build that it waits for."""
+"""Locks of output directories: one build at a time; a second build waits and prints which build it waits for."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lock_output(output: Path) -> None:
 
 
 def _take(output: Path) -> IO[str]:
-    """Return the lock's file, with the lock; the directory is made where it is missing."""
+    """Return the locked lock file; the directory is created if missing."""
     while True:
         output.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -52,7 +52,7 @@ def _take(output: Path) -> IO[str]:
 
 
 def _is_there(file: IO[str], output: Path) -> bool:
-    """Return whether this file is still the lock of ``output``."""
+    """Return whether this open file is still the lock file of ``output``."""
     try:
         now = os.stat(output / LOCK)
     except OSError:
@@ -78,12 +78,12 @@ def try_lock(output: Path) -> bool:
 
 
 def release_output(output: Path) -> None:
-    """Let others build in ``output`` again, if this process has its lock."""
+    """Release this process's lock of ``output``, if it has one."""
     if output in _held:
         os.close(_held.pop(output))
 
 
 def _hold(output: Path, file: IO[str]) -> None:
-    """Keep the lock by a descriptor of its own: Python would warn of a file that is open when it ends."""
+    """Keep the lock by its own file descriptor: Python would warn of a file that is open at exit."""
     _held[output] = os.dup(file.fileno())
     file.close()

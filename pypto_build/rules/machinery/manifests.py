@@ -34,9 +34,9 @@ _READ_FROM = "manifest {} of {}"
 
 
 class _Checked:
-    """A manifest that was read from a text. All its files were plain files in their places.
+    """A manifest that was read from a text.
 
-    This is checked again when it matters, for all files together.
+    All its files were regular files, not links. This is checked again on use, for all files at once.
     """
 
     def __init__(self, text: str, manifest: Manifest) -> None:
@@ -46,7 +46,7 @@ class _Checked:
         self._directories = _real(paths)
 
     def holds(self, looker: Looker) -> bool:
-        """Return True if reading the text would give the same now: every file exists and is no link."""
+        """Return True if reading the text again would give the same manifest: every file exists and is not a link."""
         paths, now = self._files.paths, looker.look(self._files)
         others = differing(self._said, now) if self._said else range(len(paths))
         if _real(paths) != self._directories or not all(_is_file(paths[number]) for number in others):
@@ -58,7 +58,7 @@ class _Checked:
 class EvaluatedManifests:
     """The manifests in ``store``, and those that were ``read`` in this process or its parents.
 
-    ``looker`` asks the system for their files.
+    ``looker`` reads the metadata of their files.
     """
 
     def __init__(self, store: Store, read: dict[str, object] | None = None, looker: Looker | None = None) -> None:
@@ -82,7 +82,7 @@ class EvaluatedManifests:
         self._read[_READ_FROM.format(path, root)] = _Checked(text, manifest)
 
     def look(self) -> None:
-        """Look at the files of remembered manifests, for processes that are forked from this one."""
+        """Check the files of cached manifests, for processes that are forked from this one."""
         for recorded in self._read.values():
             if isinstance(recorded, _Checked):
                 recorded.holds(self._looker)
@@ -148,7 +148,7 @@ def _code() -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in the types that can be written: paths are texts, directions are marked."""
+    """Return a value in types that can be serialized: paths become texts, directions are marked."""
     if isinstance(value, ArgDirection):
         return msgspec.msgpack.Ext(_DIRECTION, bytes([value]))
     if isinstance(value, dict):

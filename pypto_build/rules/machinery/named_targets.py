@@ -1,6 +1,6 @@
 """Prints the last line of a target that the command line names: the new files, or that it is up to date.
 
-SCons prints this for its own builders. Our nodes are always built in its view.
+SCons prints this for its own builders. It always considers our nodes as built.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _SILENT = ("no_exec", "clean", "question", "silent", "help")
 
 
 def tell_named(progress: Progress, speaking: Collection[str]) -> None:
-    """Print a line for each target but those that are ``speaking`` for themselves; none where something failed."""
+    """Print a line for each named target, except those in ``speaking``, which print their own. Print nothing after a
+    failure.
+    """
     if GetBuildFailures() or any(map(GetOption, _SILENT)):
         return
     for target in COMMAND_LINE_TARGETS or DEFAULT_TARGETS:
@@ -49,7 +51,7 @@ def _line(target: str, progress: Progress) -> str:
 
 
 def _below(target: str) -> Iterator[Node]:
-    """Yield the node of a target, and all that it comes from."""
+    """Yield the node of a target, and all nodes that it depends on."""
     alias = SCons.Node.Alias.default_ans.lookup(target)
     waiting = [alias or SCons.Node.FS.get_default_fs().Entry(target)]
     seen: set[Node] = set()
@@ -71,6 +73,6 @@ def _step(node: Node) -> Step | None:
 
 
 def _ran(node: Node) -> bool:
-    """Return whether a builder of a user's made a node in this run, which SCons has said."""
+    """Return whether a user's builder made a node in this run, which SCons has printed."""
     ours = getattr(node.attributes, MADE_BY_US, False) or isinstance(node, SCons.Node.Alias.Alias)
     return not ours and node.has_builder() and node.get_state() == SCons.Node.executed

@@ -44,7 +44,7 @@ _KILLED = 137
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """The command that a process is kept ready for, with its environment without ``_OWN``, and its artifact."""
+    """The command that a preloaded process is for, with its environment (without ``_OWN``) and its artifact."""
 
     module: str = ""
     words: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class PreforkServer:
 
     @property
     def is_worn(self) -> bool:
-        """Return True if the process is gone, or has served long enough. Only the process that has started it may call
+        """Return True if the process has ended, or has served the maximal time. Only its parent process may call
         this.
         """
         return self.rounds >= _ROUNDS or self._process.poll() is not None
@@ -101,7 +101,7 @@ class _Fork:
         turn, self._turn = os.pipe()
         request = {"environment": dict(environment), "directory": os.getcwd(), "group": os.getpgrp(), "turn": TURN}
         try:
-            self._told = forks.send(connection, json.dumps(request).encode(), [0, 1, 2, turn], socket.MSG_DONTWAIT)
+            self._messages = forks.send(connection, json.dumps(request).encode(), [0, 1, 2, turn], socket.MSG_DONTWAIT)
         except OSError:
             os.close(self._turn)
             raise
@@ -109,7 +109,7 @@ class _Fork:
             os.close(turn)
 
     def go(self) -> tuple[int, str] | None:
-        """Let it work; None if it is gone, or will not do it."""
+        """Let the process work; None if it has ended, or refuses."""
         with terminal.progress(None):
             terminal.step_aside()
             try:
@@ -124,27 +124,27 @@ class _Fork:
                 return None
             finally:
                 os.close(self._turn)
-                os.close(self._told)
+                os.close(self._messages)
 
     def cancel(self) -> None:
-        """End it."""
+        """End the process."""
         os.close(self._turn)
         while self._hear(_ENDED_S):
             pass
-        os.close(self._told)
+        os.close(self._messages)
 
     def _hear(self, seconds: float | None) -> bytes:
-        """Return the next message of the process; empty if it is gone, or too slow."""
-        ready, _, _ = select.select([self._told], [], [], seconds)
-        return os.read(self._told, 1) if ready else b""
+        """Return the next message of the process; empty if it has ended, or is too slow."""
+        ready, _, _ = select.select([self._messages], [], [], seconds)
+        return os.read(self._messages, 1) if ready else b""
 
 
 class _State:
-    """The process that is kept now, and the command that the next one should be kept for."""
+    """The current preloaded process, and the command that the next one should be started for."""
 
     def __init__(self) -> None:
         self.server: PreforkServer | None = None
-        self.wanted = Kept()
+        self.upcoming = Kept()
         self.workspace: Workspace | None = None
 
 
@@ -152,10 +152,10 @@ NEXT = _State()
 
 
 def want(command: list[str], environment: Mapping[str, str], artifact: Path, platform: str) -> None:
-    """Note that the next round will most likely run this command of ours again, on this artifact."""
+    """Record that the next round will most likely run this command again, on this artifact."""
     words = [*command, *environment, *environment.values(), str(artifact)]
     kept = msgspec.structs.replace(_kept(command, environment), artifact=str(artifact), platform=platform)
-    NEXT.wanted = kept if all(plain(word) == word for word in words) else Kept()
+    NEXT.upcoming = kept if all(plain(word) == word for word in words) else Kept()
 
 
 def start_waiting(command: list[str], environment: dict[str, str]) -> Waiting:
@@ -174,18 +174,18 @@ def take_workspace(opened: Callable[[], Workspace]) -> Workspace:
     return (ahead and ahead.renewed()) or opened()
 
 
-def look(look_ahead: Callable[[], None]) -> None:
-    """Look at the files that the next round will look at; errors are reported there."""
+def run_precheck(precheck: Callable[[], None]) -> None:
+    """Check in advance the files that the next round will check; errors are reported there."""
     gc.unfreeze()
     try:
-        look_ahead()
+        precheck()
     except Exception:
         NEXT.workspace = None
     gc.freeze()  # else a fork's collector would write to all that it has in common with this process
 
 
 def keep(kept: Kept) -> None:
-    """Keep a process for the command ``kept``; end one that is kept for another command."""
+    """Keep a preloaded process for the command ``kept``; end one for another command."""
     server = NEXT.server
     if server is not None:
         server.rounds += 1
@@ -199,7 +199,7 @@ def keep(kept: Kept) -> None:
 
 
 def _kept(command: list[str], environment: Mapping[str, str]) -> Kept:
-    """Return a command of ours in the form in which rounds tell it."""
+    """Return a command of ours in the form that rounds use to report it."""
     tool = len(own_tool("")) - 1
     own = sorted(pair for pair in environment.items() if pair[0] not in _OWN)
     return Kept(command[tool], tuple(command[tool + 1 :]), tuple(own))

@@ -33,12 +33,12 @@ class Span:
 
     @property
     def own(self) -> float:
-        """Return the time that is spent in no span inside this one."""
+        """Return the time outside of all inner spans."""
         return self.end - self.start - self.inside
 
 
 class Profile:
-    """The spans of this run, which end up in ``directory``/profile.json."""
+    """The spans of this run, which are written to ``directory``/profile.json."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ class Profile:
 
 
 class _Event(msgspec.Struct):
-    """A line of the file of spans; kernels can write there too."""
+    """A line of the file of spans; kernels can write to that file too."""
 
     name: str
     cat: str

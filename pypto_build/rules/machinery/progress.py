@@ -15,7 +15,7 @@ Key = tuple[Path, str]
 
 
 class Progress:
-    """The actions done in a run. Methods may be called from several threads."""
+    """The completed actions of a run. Methods may be called from several threads."""
 
     def __init__(self) -> None:
         self.renewed: list[Action] = []  # those whose outputs were built or restored
@@ -24,33 +24,33 @@ class Progress:
         self.hold = False  # what fails is shown at the end, not when it does
         self.unexplained: list[str] = []  # what to type to learn why a replay did not pass
         self.notes: set[str] = set()  # why results were not recorded, as far as it was said
-        self.told: set[tuple[Path, str]] = set()  # outputs and variants whose builds were told of
+        self.reported: set[tuple[Path, str]] = set()  # outputs and variants whose builds were told of
         self.reasons: dict[Key, str] = {}  # of what had to run
-        self.early: dict[Key, str] = {}  # the same of what failed early, and is done once more
+        self.failed_speculatively: dict[Key, str] = {}  # the same of what failed early, and is done once more
         self.how: dict[Key, Literal["built", "restored"]] = {}  # of ``renewed``
         self._expected: set[Key] = set()  # the binaries that this run may have to build
         self._running: dict[Key, str] = {}  # oldest first
         self._lock = threading.Lock()
 
     def expect(self, keys: Iterable[Key]) -> None:
-        """Expect actions that have to be built, or taken from the store."""
+        """Announce actions that will be built, or restored from the store."""
         with self._lock:
             self._expected.update(keys)
 
     def begin(self, directory: Path, action: Action, line: str, reason: str) -> None:
-        """Note that an action begins to run."""
+        """Record that an action begins to run."""
         with self._lock:
             self.reasons[directory, action.name] = reason
             self._running[directory, action.name] = line
         terminal.show_progress(self._doing)
 
     def end(self, directory: Path, action: Action) -> None:
-        """Note that an action has ended."""
+        """Record that an action has ended."""
         with self._lock:
             self._running.pop((directory, action.name), None)
 
     def note(self, directory: Path, action: Action, how: Literal["built", "restored"]) -> None:
-        """Note that the outputs of an action are new."""
+        """Record that the outputs of an action are new."""
         with self._lock:
             self.renewed.append(action)
             self.how[directory, action.name] = how

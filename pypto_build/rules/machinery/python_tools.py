@@ -1,4 +1,4 @@
-"""Actions that run a tool of ours in Python."""
+"""Actions that run a Python tool of this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``STORE_REMOTE=``: the store of this user in front of one that others use as well."""
+"""``STORE_REMOTE=``: this user's store in front of a shared one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def open_store(directory: Path, size: int, url: str, upload: str) -> SharedStore
 
 
 def _start_sending(directory: Path, url: str) -> None:
-    """Send what waits from a process that outlives this one."""
+    """Start a process, which outlives this one, that sends the queued results."""
     command = [*own_tool("pypto_build.proof.upload"), str(directory)]
     # The address may hold a password, which must not be among the words of a command, that everybody sees.
     environment = own_environment() | {REMOTE_VARIABLE: url}

@@ -25,9 +25,9 @@ def module_path(compiler: HostCompiler) -> Path:
 
 @cache
 def _sources_digest() -> bytes:
-    """Return the digest of the texts that the module is made from.
+    """Return the digest of the module's sources.
 
-    If they change while a process runs, the process does not build the new ones.
+    It is computed once: a process does not build sources that change while it runs.
     """
     digest = hashlib.sha256()
     for path in (*runtime_build.sources(), *runtime_build.headers(), Path(runtime_build.__file__)):
@@ -36,7 +36,7 @@ def _sources_digest() -> bytes:
 
 
 def preload() -> list[Path]:
-    """Read the sources ahead, for processes that are forked; return the files and directories that were read."""
+    """Read the sources in advance, for processes that are forked; return the files and directories that were read."""
     _sources_digest()
     files = [*runtime_build.sources(), *runtime_build.headers()]
     return sorted({*files, *(path.parent for path in files)})

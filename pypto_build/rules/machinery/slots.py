@@ -1,4 +1,4 @@
-"""Turns to run a command, which processes share as those of GNU make do: a pipe with a byte for each free turn."""
+"""Job slots shared between processes as in GNU make's jobserver: a pipe with a byte for each free slot."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOOK_EVERY_S = 0.05
 
 
 class Slots:
-    """The turns of a batch. Every process has one of its own; further ones are in the pipe, as far as there are any."""
+    """The job slots of a batch. Every process owns one; the pipe has the additional ones."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
@@ -22,14 +22,14 @@ class Slots:
         self.free = 0  # put into the pipe by this process
 
     def offer(self, count: int) -> None:
-        """Let ``count`` turns be free besides those that the processes have, as far as more were not offered yet."""
+        """Raise the number of additional slots to ``count``."""
         if count > self.free:
             os.write(self._writer, b"+" * (count - self.free))
             self.free = count
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """While a command runs; waits until there is a turn."""
+        """Hold a slot while a command runs; wait until one is free."""
         token = b""
         while not self._own.acquire(blocking=False):
             if select.select([self._reader], [], [], _LOOK_EVERY_S)[0] and (token := self._take()):

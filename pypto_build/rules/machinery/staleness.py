@@ -39,24 +39,26 @@ class PtoUnit:
 
     @property
     def digest(self) -> str:
-        """The content of the module, without the positions that it has from its program."""
+        """Return the digest of the module, without the positions that refer to its program."""
         return module_digest(self.text)
 
     @property
     def assembled(self) -> str:
-        """The content of ``ptoas/<unit>.cpp``, the assembler's output that the compiler keeps; empty without one."""
+        """Return the digest of ``ptoas/<unit>.cpp``, the assembler's output that the compiler keeps; empty if it is
+        missing.
+        """
         try:
             return hashlib.sha256(read_bytes(self.path.with_suffix(".cpp"))).hexdigest()
         except OSError:
             return ""
 
     def bodies(self) -> dict[str, str]:
-        """The content of each kernel's body, by its name."""
+        """Return the digest of each kernel's body, by the kernel's name."""
         return {kernel.name: _body_digest(kernel.source) for kernel in self.kernels}
 
 
 def find_units(artifact: Artifact) -> list[PtoUnit]:
-    """The modules of an artifact that some kernel of its manifest comes from, by name."""
+    """Return the modules of an artifact from which a kernel of its manifest was built, by name."""
     modules = sorted((artifact.root / "ptoas").glob("*.pto"))
     if not modules:
         return []
@@ -149,7 +151,7 @@ def _refuse_another_name(artifact: Artifact, function: str, source: Path, module
 
 
 def _assembled_functions(module: Path) -> Set[str]:
-    """The functions that a module had when ``ptoas/<unit>.cpp`` was assembled from it."""
+    """Return the functions that a module had when ``ptoas/<unit>.cpp`` was assembled from it."""
     try:
         text = read_text(module.with_suffix(".cpp"), errors="replace")
     except OSError:
@@ -158,14 +160,14 @@ def _assembled_functions(module: Path) -> Set[str]:
 
 
 def remember(output: Path, units: Iterable[PtoUnit]) -> None:
-    """Record that the bodies of ``units`` match their modules now."""
+    """Record that the current bodies of ``units`` match their modules."""
     record = _load(output / RECORD) | {unit.name: _current(unit) for unit in units}
     _write(output / RECORD, record)
 
 
 def _what_counts(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> dict[str, Any]:
-    """Return the choice for a module and bodies that were both edited, and what it leaves out; empty if they were
-    not.
+    """Return the choice for a module and bodies that were both edited, and the ignored edits; empty if not both were
+    edited.
     """
     bodies = unit.bodies()
     edited = [kernel for kernel in unit.kernels if bodies[kernel.name] != entry["bodies"].get(kernel.name)]
@@ -183,13 +185,13 @@ def _what_counts(unit: PtoUnit, entry: Mapping[str, Any], prefer: str) -> dict[s
 
 
 def _entry(unit: PtoUnit, recorded: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the remembered entry of a unit; a new one if the unit was compiled anew and all its files changed."""
+    """Return the recorded entry of a unit; a new one if the unit was compiled anew and all its files changed."""
     if recorded is None or (recorded["assembled"] != unit.assembled and recorded["module"] != unit.digest):
-        return _first_look(unit)
+        return _first_check(unit)
     return recorded
 
 
-def _first_look(unit: PtoUnit) -> dict[str, Any]:
+def _first_check(unit: PtoUnit) -> dict[str, Any]:
     assembled = unit.path.with_suffix(".cpp")
     edited_since = (
         not assembled.exists()

@@ -1,4 +1,4 @@
-"""Steps of a build: SCons orders and shows them, their place decides whether they have to run.
+"""Steps of a build: SCons orders and shows them, their output directory decides whether they run.
 
 SCons builds every node declared here always. Its action asks the place, which keeps proven outputs, restores those in
 the store, and runs the command for the rest. SCons keeps no signatures.
@@ -27,7 +27,7 @@ from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_o
 
 
 class Refused(Exception):
-    """Preparing a command failed, and the error has been printed; ``status`` is the exit status."""
+    """Preparing a command failed, and the error is already printed; ``status`` is the exit status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -39,7 +39,7 @@ class Step:
     """One command of a build: its action, and its line of output.
 
     ``helpers`` is called just before the command runs, and returns files that make it faster. A step that is done
-    ``again`` runs even if it is proven. A step that is not ``recorded`` leaves no result. ``otherwise`` is the
+    ``repeated`` runs even if it is proven. A step that is not ``recorded`` leaves no result. ``otherwise`` is the
     reason if no input differs.
 
     The line of a step is a detail, unless the step is ``shown`` or fails; ``lead`` is called with the reason before.
@@ -53,7 +53,7 @@ class Step:
     otherwise: str = "it was missing or had failed"
     helpers: Callable[[], tuple[Helper, ...]] | None = None
     restored: str = ""  # what is announced when it came from the store; empty: nothing
-    again: bool = False
+    repeated: bool = False
     stands: Callable[[], bool] = lambda: True  # whether a result that is proven is one that this run may show
     recorded: bool = True
     in_common: bool = False  # all workspaces of a user share the place: one run at a time works there
@@ -75,17 +75,17 @@ class Step:
     @property
     def proven(self) -> bool:
         """Return True if the step is up to date."""
-        return not self.again and self.output_dir.proven(self.action) is not None and self.stands()
+        return not self.repeated and self.output_dir.proven(self.action) is not None and self.stands()
 
 
-def all_proven(steps: Sequence[Step], again: bool = False) -> list[bool]:
-    """For each of many steps in one place, return True if it is up to date. ``again`` is True if they are asked for
-    again.
+def all_proven(steps: Sequence[Step], repeated: bool = False) -> list[bool]:
+    """For each step of one output directory, return True if it is up to date. ``repeated`` is True if the caller will
+    ask for the same steps again.
     """
     if not steps:
         return []
-    proofs = steps[0].output_dir.all_proven([step.action for step in steps], again)
-    return [proven and not step.again and step.stands() for step, proven in zip(steps, proofs, strict=True)]
+    proofs = steps[0].output_dir.all_proven([step.action for step in steps], repeated)
+    return [proven and not step.repeated and step.stands() for step, proven in zip(steps, proofs, strict=True)]
 
 
 def declare_step(
@@ -99,7 +99,9 @@ def declare_step(
 
 
 def made_by_us(env: Environment, nodes: Nodes) -> Nodes:
-    """Nodes that SCons runs always and removes never, since their action decides; it reads none of their files."""
+    """Return nodes that SCons always runs and never removes, since their action decides. SCons reads none of their
+    files.
+    """
     env.Precious(nodes)
     for node in nodes:
         node.attributes.keep_targetinfo = True
@@ -108,7 +110,7 @@ def made_by_us(env: Environment, nodes: Nodes) -> Nodes:
 
 
 def announce(target: Nodes, source: Nodes, env: Environment) -> str:
-    """Return the line that SCons prints before a step: empty, except with -n, since the step decides whether it
+    """Return the line that SCons prints before a step; it is empty except with -n, since the step decides whether it
     runs.
     """
     step: Step = env["PYPTO_STEP"]
@@ -119,9 +121,9 @@ def _perform(target: Nodes, source: Nodes, env: Environment) -> int:
     return perform(workspace_of(env), env["PYPTO_STEP"]).status
 
 
-def perform(workspace: Workspace, step: Step, early: bool = False) -> Outcome:
-    """Do a step unless it is up to date, and print its line. A failure of an ``early`` step is not reported: it runs
-    again.
+def perform(workspace: Workspace, step: Step, speculative: bool = False) -> Outcome:
+    """Run a step unless it is up to date, and print its line. A failed ``speculative`` step is not reported, since
+    it runs again.
     """
     if not step.in_common and step.proven:  # of what workspaces share, others may have recorded more meanwhile
         return Outcome("kept")
@@ -129,7 +131,9 @@ def perform(workspace: Workspace, step: Step, early: bool = False) -> Outcome:
     reasons: list[str] = []
 
     def begin() -> tuple[Helper, ...]:
-        reasons.append(progress.early.pop((step.output_dir.directory, step.action.name), "") or step.reason)
+        reasons.append(
+            progress.failed_speculatively.pop((step.output_dir.directory, step.action.name), "") or step.reason
+        )
         progress.begin(step.output_dir.directory, step.action, f"{step.label} {step.subject}", reasons[0])
         helpers = step.helpers() if step.helpers else ()
         if step.lead:
@@ -147,9 +151,9 @@ def perform(workspace: Workspace, step: Step, early: bool = False) -> Outcome:
     try:
         with step.output_dir.alone() if step.in_common else nullcontext():
             do = partial(step.output_dir.perform, step.action, spawn, begin, record=step.recorded, forks=step.forks)
-            outcome = do(again=step.again, looked=not step.in_common)
+            outcome = do(repeated=step.repeated, looked=not step.in_common)
             if outcome.how == "restored" and not step.stands():
-                outcome = do(again=True)
+                outcome = do(repeated=True)
             if step.in_common:
                 step.output_dir.save()
     except Refused as refused:
@@ -160,9 +164,9 @@ def perform(workspace: Workspace, step: Step, early: bool = False) -> Outcome:
         return Outcome("failed", EXIT_STATUS["usage_error"])
     finally:
         progress.end(step.output_dir.directory, step.action)
-    if early and outcome.how == "failed":
+    if speculative and outcome.how == "failed":
         if reasons:
-            progress.early[step.output_dir.directory, step.action.name] = reasons[0]
+            progress.failed_speculatively[step.output_dir.directory, step.action.name] = reasons[0]
         return outcome
     if outcome.how == "restored":
         terminal.detail(*filter(None, [step.restored]))

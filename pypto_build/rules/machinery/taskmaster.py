@@ -1,4 +1,4 @@
-"""Hooks into SCons's taskmaster: at its start, when all scripts have been read, and where nodes wait for each other."""
+"""Hooks into SCons's taskmaster: at its start, after all scripts have been read, and at dependency cycles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HIDDEN, _TEST = re.compile(r"inputs \d+$"), re.compile(r".*/\.test\.(.+)$")
 def set_hooks(start: Callable[[list[Any]], None]) -> None:
     """Call ``start`` with the targets when all scripts have been read.
 
-    A node that depends on itself is reported in one line, with status 2.
+    Report a dependency cycle in one line, with status 2.
     """
 
     def begin(taskmaster: Taskmaster, targets: list[Any], *words: Any, **more: Any) -> None:

@@ -1,4 +1,6 @@
-"""SIGTERM and SIGHUP end a run at once and in one line, whatever its threads wait for, a user's pipe for instance."""
+"""Makes SIGTERM and SIGHUP end a run at once and in one line, even if its threads wait, for instance on a user's
+pipe.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def end_on_signals(silently: bool = False) -> None:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
-        for child in list(_descendants(os.getpid())):
+        for child in list(descendants(os.getpid())):
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL if silently else number)
         with suppress(OSError):  # there is no reader
@@ -60,17 +62,17 @@ def end_on_signals(silently: bool = False) -> None:
 
 
 def end_without_a_word() -> None:
-    """Let the signals that are not ignored end this process as they do by default."""
+    """Restore the default action of all signals that are not ignored."""
     for number in _SIGNALS:
         if threading.current_thread() is threading.main_thread() and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _descendants(process: int) -> Iterator[int]:
-    """Yield the processes that a process started, each before those that it started itself."""
+def descendants(process: int) -> Iterator[int]:
+    """Yield the processes that a process started, each before its own children."""
     with suppress(OSError):
         for task in Path(f"/proc/{process}/task").iterdir():
             with suppress(OSError):
                 for child in map(int, (task / "children").read_text(encoding="ascii").split()):
                     yield child
-                    yield from _descendants(child)
+                    yield from descendants(child)

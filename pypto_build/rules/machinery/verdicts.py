@@ -1,4 +1,4 @@
-"""The verdict, and the exit status, of a run that ends before a replay writes one."""
+"""Writes the verdict and the exit status of a run that ends before a replay writes one."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ _FIRST_ERROR = r"(?m)^.*?\b(?:fatal error|error|undefined reference)\b.*$"
 
 
 class Verdicts:
-    """Writes the verdicts of the artifacts that are being worked on, if no replay gets as far as writing one.
+    """Writes the verdicts of artifacts whose replay did not get far enough to write one.
 
-    ``results`` are the names of targets whose status is a finding; they are no steps of a build.
+    ``results`` are the names of targets whose status is a finding; they are not build steps.
     """
 
     def __init__(self, results: Container[str]) -> None:
         self._results = results
         self._concerned: list[tuple[Options, Mapping[Path, Path]]] = []
-        self._told = False  # how the run ends
+        self._reported = False  # how the run ends
         self.status = 0  # what was reported
         self.message = ""  # on what is wrong, where no replay says it
 
     def concern(self, options: Options, outputs: Mapping[Path, Path]) -> None:
-        """Note that ``outputs``, with the paths of their artifacts, are being worked on with ``options``.
+        """Register ``outputs``, with the paths of their artifacts, that are built with ``options``.
 
-        They are looked at when the run ends, so outputs that rules open later count.
+        They are read when the run ends, so outputs that rules open later count.
         """
         self._concerned = [(other, its) for other, its in self._concerned if other is not options]
         self._concerned.append((options, outputs))
 
     def _outputs(self) -> Iterator[tuple[Options, Path, list[Path]]]:
-        """Yield each output that has a verdict, with those of its chips, which have none of their own."""
+        """Yield each output with its own verdict, and the outputs of its chip programs, which have none."""
         for options, outputs in self._concerned:
             of_chips = {path: root.parent.parent for path, root in outputs.items()}
             for output, root in outputs.items():
@@ -63,7 +63,7 @@ class Verdicts:
 
     def record_error(self, error: Exception) -> None:
         """Write the verdicts of a run that ends with ``error`` before anything was built."""
-        self._told = True
+        self._reported = True
         kind: Status = getattr(error, "kind", "usage_error")
         self._report(EXIT_STATUS[kind])
         self.message = str(error)
@@ -78,7 +78,7 @@ class Verdicts:
         if not self._concerned:
             return
         failures = [failure for failure in GetBuildFailures() if failure.node]
-        interrupted = not (failures or self._told) and SCons.Script.Main.exit_status == _STOPPED
+        interrupted = not (failures or self._reported) and SCons.Script.Main.exit_status == _STOPPED
         if interrupted or any(f.errstr == interrupt_msg or f.status == -signal.SIGINT for f in failures):
             self._report(INTERRUPTED)
             for _, output, _ in self._outputs():  # an earlier run's verdict is about other files
@@ -94,7 +94,7 @@ class Verdicts:
             self._write(options, output, _kind(failure), info)
 
     def _that_fail(self, broken: Sequence[BuildError]) -> Iterator[tuple[Options, Path, BuildError]]:
-        """Yield the artifacts that cannot be built, each with the first failure of its own."""
+        """Yield the artifacts whose build failed, each with its first failure."""
         outputs = list(self._outputs())
         for options, output, directories in outputs:
             paths = [Path(failure.node.get_abspath()) for failure in broken]
@@ -131,6 +131,6 @@ def _kind(failure: BuildError) -> Status:
 
 
 def _first_error(text: str) -> str:
-    """Return the line of a failed command's output that has the error."""
+    """Return the line with the error in a failed command's output."""
     match = re.search(_FIRST_ERROR, text) or re.search(r"\S.*", text)
     return match.group(0).strip() if match else ""

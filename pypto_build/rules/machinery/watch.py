@@ -71,9 +71,7 @@ class Notices:
         self._paths: dict[int, tuple[str, bool]] = {}  # by the number of the watch; whether it is of a directory
 
     def add(self, path: str, is_directory: bool) -> None:
-        """Ask for notices about a file, or about all files in a directory. Raises `OSError` where the system gives
-        none.
-        """
+        """Request notices about a file, or about all files in a directory. Raises `OSError` if the system cannot."""
         if _is_of_others(path):
             raise OSError(f"{path}: the system does not report all changes of this file")
         number = _add(self._descriptor, path)  # the same for another name of the same file
@@ -99,8 +97,8 @@ class Notices:
 
 
 class News:
-    """Paths of files that may have changed, each with True if no process is still writing; ``unclear`` if some are
-    unknown.
+    """Paths of files that may have changed, each with True if no process is still writing it; ``unclear`` is True if
+    some paths are unknown.
     """
 
     def __init__(self) -> None:
@@ -184,7 +182,7 @@ class Watched(msgspec.Struct):
     replay: prefork.Kept = prefork.Kept()  # what the next round most likely runs
 
     def look(self, notices: Notices | None = None) -> Stamps:
-        """Return the stamps of the files now; ``notices`` reports later changes. Raises `OSError` where that is
+        """Return the current stamps of the files; ``notices`` reports later changes. Raises `OSError` if that is
         impossible.
         """
         places = (*self.sources, *self.headers, *self.scripts)
@@ -216,15 +214,15 @@ class Watched(msgspec.Struct):
 
 
 class Waiting:
-    """Waits for changes of what is ``watched``. ``now`` are the files as they were seen last."""
+    """Waits for changes of the ``watched`` files. ``now`` has the last seen stamps."""
 
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
         self._notices: Notices | None = None
-        self._look()
+        self._check_files()
 
-    def _look(self) -> None:
-        """Look at all files, and ask for notices of later changes, where the system gives them."""
+    def _check_files(self) -> None:
+        """Check all files, and request notices of later changes if the system supports them."""
         self.close()
         try:
             self._notices = Notices()
@@ -253,7 +251,7 @@ class Waiting:
                 meanwhile()
                 news = self._notices.wait(_LOOK_ANYWAY_S)
             if news.unclear or not news:
-                self._look()
+                self._check_files()
             else:
                 self._take(news)
             quiet = _CLOSED_S if news.done else _QUIET_S
@@ -291,8 +289,8 @@ def _stamp(status: os.stat_result) -> Stamp:
     return status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]], None]:
-    """Return in a new process for every round; the process that called it never goes on, but may `look_ahead`.
+def each_round(precheck: Callable[[], None]) -> Callable[[Sequence[Workspace]], None]:
+    """Return in a new process for every round; the process that called it never goes on, but may `precheck`.
 
     The result is a function to call at the round's end, with the workspaces. The calling process ends at Ctrl-C, with
     the status of the last round. It ends at once if the first round depends on nothing.
@@ -319,7 +317,7 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
             watched = report if report.sources else watched
             if not watched.sources:
                 break
-            _keep(report.replay, look_ahead)
+            _keep(report.replay, precheck)
             spent = (time.time_ns() - begun) / 1e9
             # A file that no round depended on before counts as changed if it was saved since this one began.
             waiting = Waiting(watched)
@@ -330,7 +328,7 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
                 if path in seen or max(now[:2]) < begun or path.startswith(made)
             }
             _say(f"{spent:.2f} s; waiting for a change in {_shown(watched.sources)} (Ctrl-C ends)")
-            changed = waiting.wait(seen, partial(prefork.look, look_ahead))
+            changed = waiting.wait(seen, partial(prefork.run_precheck, precheck))
             waiting.close()
             seen = waiting.now
             _say(f"{_shown(changed)} changed")
@@ -342,16 +340,16 @@ def each_round(look_ahead: Callable[[], None]) -> Callable[[Sequence[Workspace]]
     os._exit(status)
 
 
-def _keep(kept: prefork.Kept, look_ahead: Callable[[], None]) -> None:
-    """Keep a process ready for the most likely command of the next round."""
-    prefork.NEXT.wanted = kept
+def _keep(kept: prefork.Kept, precheck: Callable[[], None]) -> None:
+    """Keep a preloaded process for the most likely command of the next round."""
+    prefork.NEXT.upcoming = kept
     prefork.keep(kept)
     if prefork.NEXT.workspace is None:
-        prefork.look(look_ahead)
+        prefork.run_precheck(precheck)
 
 
 def _end_of(child: int, reader: int) -> tuple[Watched, int]:
-    """Return the dependencies that a round told, empty if it ended early, and its exit status.
+    """Return the dependencies that a round reported (empty if it ended early), and its exit status.
 
     Ctrl-C, which the round gets too, ends it.
     """
@@ -366,7 +364,7 @@ def _end_of(child: int, reader: int) -> tuple[Watched, int]:
 
 
 def _report(writer: int, workspaces: Sequence[Workspace]) -> None:
-    """Tell the waiting process the dependencies of ``workspaces`` at the end of a round."""
+    """Report the dependencies of ``workspaces`` to the waiting process at the end of a round."""
     watched = Watched(
         sources=sorted({str(path) for workspace in workspaces for path in _sources(workspace)}),
         headers=sorted({path for workspace in workspaces for path in _headers(workspace)}),
@@ -378,14 +376,16 @@ def _report(writer: int, workspaces: Sequence[Workspace]) -> None:
                 *(f"{node.get_abspath()}/" for node in made_directories()),
             ]
         ),
-        replay=prefork.NEXT.wanted,
+        replay=prefork.NEXT.upcoming,
     )
     with suppress(BrokenPipeError), open(writer, "wb") as stream:
         stream.write(msgspec.json.encode(watched))
 
 
 def _sources(workspace: Workspace) -> Iterator[Path]:
-    """Artifacts, where a newer one may come, and data; of scene tests what they are made from, not what we write."""
+    """Yield the files to watch: artifacts, directories where a newer one may appear, and data. For scene tests,
+    yield their sources, not generated files.
+    """
     roots, jit = {*workspace.outputs.values(), *filter(None, [workspace.selected])}, workspace.options["JIT"]
     roots = {root for root in roots if jit or not root.is_relative_to(workspace.build_dir)}
     yield from roots
@@ -396,7 +396,7 @@ def _sources(workspace: Workspace) -> Iterator[Path]:
 
 
 def _headers(workspace: Workspace) -> Iterator[str]:
-    """Yield directories of headers, and files that tools read, without the system's files and without our outputs."""
+    """Yield directories of headers, and files that tools read, without the system's files and our outputs."""
     yield from map(str, workspace.include_dirs)
     others = (*_OF_THE_SYSTEM, f"{workspace.build_dir}/")
     for output_dir in workspace.output_dirs.values():

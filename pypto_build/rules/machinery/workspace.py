@@ -1,4 +1,4 @@
-"""State of one SCons run: its options, the toolchain, and the output directories it has opened."""
+"""State of one SCons run: its options, the toolchain, and the output directories that it has opened."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pypto_build.artifact.snapshot import is_reference
 from pypto_build.facts.platforms import PLATFORMS, Platform
 from pypto_build.facts.run_options import SIMPLER
 from pypto_build.proof import OutputDir, Store, looking, witness
-from pypto_build.rules.machinery.actions import Confine
+from pypto_build.rules.machinery.actions import Confine, run_limited
 from pypto_build.rules.machinery.environment import passed_environment
 from pypto_build.rules.machinery.locks import lock_output
 from pypto_build.rules.machinery.manifests import EvaluatedManifests
@@ -60,7 +60,7 @@ _LOOKED_UP = ("compiler", "watcher", "launcher")
 
 
 class Workspace:
-    """Shared by all rules of a run; lives in ``env["PYPTO"]``.
+    """State that all rules of a run share, in ``env["PYPTO"]``.
 
     With ``whole_graph``, proven units are declared too: for drawing the tree, or for building a file by its name.
     """
@@ -91,17 +91,23 @@ class Workspace:
 
     @property
     def build_dir(self) -> Path:
-        """``BUILD_DIR=``, absolute."""
+        """Return ``BUILD_DIR=`` as an absolute path."""
         return Path(os.path.abspath(self.top / self.options["BUILD_DIR"]))
 
     @property
     def verbose(self) -> bool:
-        """``VERBOSE=1``."""
+        """Return whether ``VERBOSE=1`` is set."""
         return bool(self.options["VERBOSE"])
+
+    def compile(self, command: list[str], env: dict[str, str], directory: Path | None = None) -> tuple[int, str]:
+        """Run a compiler or linker for a unit, within limits."""
+        return run_limited(command, env, self.options["COMPILE_TIMEOUT"], directory)
 
     @cached_property
     def store(self) -> Store:
-        """The store of results that all workspaces of this user share, and others with ``STORE_REMOTE=``."""
+        """Return the store of results that all workspaces of this user share, and with ``STORE_REMOTE=`` other users
+        too.
+        """
         size = int(self.options["STORE_SIZE"] * (1 << 30))
         url: str = self.options["STORE_REMOTE"] or os.environ.get(REMOTE_VARIABLE, "")
         if not url:
@@ -112,7 +118,9 @@ class Workspace:
 
     @cached_property
     def watcher(self) -> Path | None:
-        """The library that watches what tools read; None where it cannot be built, or does not see the compiler."""
+        """Return the library that observes the reads of tools; None if it cannot be built, or cannot observe the
+        compiler.
+        """
         library = self._library(witness.SOURCE)
         if library is None:
             with suppress(ToolchainError):  # said by whoever needs it
@@ -125,11 +133,11 @@ class Workspace:
 
     @cached_property
     def looker(self) -> looking.Looker:
-        """Asks the system for many files at once."""
+        """Return the object that reads the metadata of many files at once."""
         return looking.Looker(cache(partial(self._library, looking.SOURCE)))
 
     def _library(self, source: Path) -> Path | None:
-        """Return a library of ours; None where there is nothing to compile it with."""
+        """Return a library of this package; None if there is no compiler for it."""
         try:
             return witness.library(self.compiler.path, cache_dir() / "witness", self.environment, source)
         except ToolchainError:
@@ -137,7 +145,7 @@ class Workspace:
 
     @property
     def manifests(self) -> EvaluatedManifests:
-        """The manifests that were read before."""
+        """Return the cache of evaluated manifests."""
         return EvaluatedManifests(self.store, self.extras, self.looker)
 
     def output_dir(self, directory: Path, **roots: str | Path) -> OutputDir:
@@ -161,7 +169,7 @@ class Workspace:
 
     @cached_property
     def _outside(self) -> dict[str, Path]:
-        """Return the paths outside of the workspace that this run uses; other users may have them elsewhere."""
+        """Return the paths outside of the workspace that this run uses, by name; they may differ for other users."""
         directories = {}
         data: str = self.options["DATA"]
         if data and not is_reference(data, self.top):
@@ -200,8 +208,8 @@ class Workspace:
             output_dir.renew(self.store)
         return self
 
-    def look_again(self) -> None:
-        """Forget which files were just looked at: other code has written some."""
+    def forget_checks(self) -> None:
+        """Forget recent checks of files, because other code has written some."""
         for output_dir in list(self.output_dirs.values()):
             output_dir.rest()
 
@@ -234,8 +242,8 @@ class Workspace:
         return self.own_variant(CHECKED if self.options["CHECK"] else USUAL)
 
     def own_variant(self, variant: Variant) -> str:
-        """Return the directory of this variant for the embedded runtime, with the memory and numerics that the options
-        choose.
+        """Return the directory of this variant for the embedded runtime, which depends on the options for memory and
+        numerics.
         """
         if self.options["MEMORY"] and variant in (USUAL, CHECKED):
             variant = WEAK
@@ -243,19 +251,19 @@ class Workspace:
 
     @cached_property
     def simpler(self) -> SimplerHome:
-        """The simpler of ``SIMPLER=`` and ``PTO_ISA=``."""
+        """Return the simpler of ``SIMPLER=`` and ``PTO_ISA=``."""
         from pypto_build.toolchain.simpler_home import find_home
 
         return find_home(self.options["SIMPLER"], self.options["PTO_ISA"])
 
     @cached_property
     def compiler(self) -> HostCompiler:
-        """The host compiler (``CXX=``)."""
+        """Return the host compiler (``CXX=``)."""
         return find_compiler(self.options["CXX"])
 
     @cached_property
     def launcher(self) -> Launcher | None:
-        """The launcher of compilations (``LAUNCHER=``)."""
+        """Return the launcher of compilations (``LAUNCHER=``)."""
         return find_launcher(self.options["LAUNCHER"], self.environment)
 
     def platform(self, name: str | None = None) -> Platform:
@@ -268,7 +276,7 @@ class Workspace:
 
     @contextmanager
     def shown_as_output(self, path: Path, root: Path) -> Iterator[None]:
-        """In the block, names are for people as if OUT of an artifact had been opened."""
+        """While the block runs, show names to users as if OUT of an artifact had been opened."""
         self.outputs[path] = root
         self._shortened.clear()
         try:
@@ -278,7 +286,7 @@ class Workspace:
             self._shortened.clear()
 
     def output(self, name: str, root: Path, platform: Platform) -> Path:
-        """OUT of the artifact ``name`` that lies in ``root``: opened, locked and marked on first use."""
+        """Return OUT of the artifact ``name`` in ``root``; it is opened, locked and marked on first use."""
         path = self.output_path(name, platform)
         if path not in self.outputs:
             if path == root or root.is_relative_to(path):
@@ -300,7 +308,9 @@ class Workspace:
         return path
 
     def open_output(self, path: Path, source: Path, **roots: Path) -> OutputDir:
-        """The place in ``path`` of what is built of ``source``: marked, locked, and without what a killed run left."""
+        """Open the output directory ``path`` for builds of ``source``: mark it, lock it, and remove files of killed
+        runs.
+        """
         try:
             lock_output(path)
             mark_output(path, source)
@@ -312,7 +322,7 @@ class Workspace:
         return output_dir
 
     def short_of_top(self, path: Path) -> str:
-        """``path`` relative to the workspace if it lies in there, as people can open it."""
+        """Return ``path`` relative to the workspace if it lies in there, else unchanged."""
         return str(path.relative_to(self.top)) if path.is_relative_to(self.top) else str(path)
 
     def short(self, path: str | os.PathLike[str]) -> str:
@@ -346,12 +356,12 @@ def _is_anywhere(path: Path, top: Path) -> bool:
 
 
 def _lasting(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment without the variables that are new for every command."""
+    """Return an environment without variables that differ in every command."""
     return {name: value for name, value in environment.items() if name not in (STATUS_VARIABLE, TRACE)}
 
 
 def as_it_is(words: list[str], _writes_to: Path | None) -> list[str]:
-    """Return the command line unchanged, for runs without a sandbox."""
+    """Return the command line unchanged; used for runs without a sandbox."""
     return words
 
 
@@ -371,7 +381,7 @@ def artifact_dirs(workspace: Workspace) -> tuple[Path, ...]:
 
 
 def escape(word: str) -> str:
-    """``word`` for a command line that SCons substitutes into."""
+    """Return ``word`` escaped for a command line in which SCons substitutes variables."""
     return word.replace("$", "$$")
 
 

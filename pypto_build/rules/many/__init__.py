@@ -1,7 +1,7 @@
 """One command on many artifacts: their choice, jobs that share processors and memory, the table at the end.
 
-Every job is a fork of the process that read the options. It goes on at the call of the tool in the SConstruct, as if
-the command had named its artifact alone. Nothing here is loaded for a command on one artifact.
+Every job is a fork of the process that read the options. It continues at the call of the tool in the SConstruct, as if
+the command had named its artifact alone. A command on one artifact loads nothing of this package.
 """
 
 from __future__ import annotations

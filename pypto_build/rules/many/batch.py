@@ -39,7 +39,7 @@ _SHARE = 0.9
 
 
 def available() -> int:
-    """Bytes that this machine, or the control group of this process, has left; nine tenths of them."""
+    """Return nine tenths of the bytes that are free on this machine or in the control group of this process."""
     sizes = [_of_the_machine(), *_of_the_group()]
     return int(_SHARE * min(sizes))
 
@@ -69,7 +69,7 @@ _LOOKED_AT_ONCE = 8  # artifacts that are worth a process that looks at them
 
 
 class Forked(Exception):
-    """Raised in the process of a job, which from here on works on its artifact alone and reports by ``writer``."""
+    """Raised in the process of a job, which then works on its artifact alone and reports through ``writer``."""
 
     def __init__(self, writer: int, slots: Slots) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Forked(Exception):
 
 @dataclass
 class Running:
-    """A process that works on a job, or looks at several; its log, and what it said so far."""
+    """A process that runs a job, or checks several; its log, and its report so far."""
 
     process: int
     reader: int
@@ -117,7 +117,7 @@ class Batch:
         self._poll = select.poll()
 
     def run(self, looker: Looker | None, looked_at: Sequence[Job]) -> None:
-        """Do all jobs. Returns once in every process of a job, by ``Forked``; after Ctrl-C the finished jobs are
+        """Run all jobs. Returns once in every process of a job, by ``Forked``; after Ctrl-C the finished jobs are
         reported.
         """
         terminal.show_progress(self._doing)
@@ -182,7 +182,7 @@ class Batch:
             self._slots.offer(min(self._limits.processors - len(self._running), left))
 
     def _start_farm(self, farm: Farm) -> None:
-        """Hand all that is left to the farm, in the order in which it would be done here."""
+        """Hand all remaining jobs to the farm, in the order in which they would run here."""
         jobs = sorted(self._waiting.values(), key=self._urgency)
         self._waiting = {}
         process, reader = farm.start(jobs)
@@ -248,7 +248,7 @@ class Batch:
                 self._finish(reader)
 
     def _take_looks(self, running: Running) -> None:
-        """Take the reports of a process that looks at jobs, as far as their lines are complete."""
+        """Read the complete lines from a process that checks jobs."""
         *lines, rest = running.report.split(b"\n")
         running.report[:] = rest
         for line in lines:
@@ -260,7 +260,7 @@ class Batch:
                 self.rows[label] = row_of(job, report, cached=True)
 
     def _take_results(self, running: Running) -> None:
-        """Take the results of the farm, as far as their lines are complete."""
+        """Read the complete lines of results from the farm."""
         *lines, rest = running.report.split(b"\n")
         running.report[:] = rest
         for line in lines:
@@ -295,7 +295,7 @@ class Batch:
 
 
 def _output_dir(job: Job) -> tuple[str, str]:
-    """Return the place in which a job builds: one job at a time works there."""
+    """Return the output directory of a job: one job at a time builds there."""
     return job.name, job.platform.removesuffix("sim")
 
 
@@ -315,7 +315,7 @@ def _write_to(log: Path | None) -> None:
 
 
 def _become(job: Job) -> None:
-    """Let the options of this process be those of the job alone."""
+    """Replace the options of this process by those of the job alone."""
     kept = OF_THE_FARM if any(target in SPREAD for target in map(str, COMMAND_LINE_TARGETS)) else ()
     for name in (*OF_ALL, *FILES, "ANNOTATE"):
         if name not in kept:
@@ -326,7 +326,7 @@ def _become(job: Job) -> None:
 
 
 def _tell_each(writer: int, looks: Any) -> None:
-    """Report each job that needs no run as soon as that is known; ends this process."""
+    """Report each job that needs no run as soon as that is known; then end this process."""
     try:
         for job, report in looks:
             os.write(writer, msgspec.json.encode((job.label, report)) + b"\n")

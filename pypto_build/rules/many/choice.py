@@ -37,18 +37,19 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The artifact's."""
+        """Return the artifact's name."""
         return artifact_name(self.root)
 
     @property
     def label(self) -> str:
-        """For people, and for the history: the artifact, and what it is given."""
+        """Return the job's label for users and for the history: the artifact and its options."""
         pairs = (f"{name}={value}" for name, value in self.options.items())
         return self.title or " ".join([self.name, self.platform, *pairs])
 
 
 def choose(arguments: Mapping[str, str], targets: Sequence[str], build_output: Path, examples: Path) -> list[Job]:
-    """Return the jobs that a command line means, in the order in which they were named; one where it means no more.
+    """Return the jobs that a command line means, in the order in which they were named; a single job for an ordinary
+    command.
 
     Raises:
         ArtifactError, OptionError: an artifact, platform, tag, share or option that is none.
@@ -154,7 +155,7 @@ def _line(words: Sequence[str], position: str) -> tuple[str, dict[str, str], fro
 
 
 def _matches(pattern: str, build_output: Path, examples: Path) -> list[Path]:
-    """Every artifact that a name, a path or a glob means."""
+    """Return every artifact that a name, a path or a glob matches."""
     if not any(sign in pattern for sign in SIGNS) or named_exactly(pattern, build_output, examples):
         return [resolve_jit(pattern, build_output, examples)]
     for directory in (build_output, examples):

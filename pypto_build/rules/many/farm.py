@@ -27,7 +27,7 @@ from pypto_build.toolchain.python import own_environment, own_tool
 
 @dataclass
 class Limits:
-    """Processors, and bytes of memory."""
+    """Limits of a job: processors, and bytes of memory."""
 
     processors: int
     memory: int
@@ -51,7 +51,7 @@ _OF_THE_TOOL = frozenset({"BUILD_DIR", "BUILD_OUTPUT", "DATA", "AGAINST", "PTOAS
 
 
 def spread_flags(scheduler: str, memory_gb: float, arguments: Mapping[str, str]) -> list[str]:
-    """The flags by which a tool learns of the farm, and what its jobs have to be asked for. Raises OptionError."""
+    """Return the flags that tell a tool about the farm, and the options that its jobs must have. Raises OptionError."""
     check_scheduler(scheduler)
     passed_on = {name: value for name, value in arguments.items() if name not in _OF_THE_TOOL}
     _check_options(passed_on)
@@ -60,7 +60,7 @@ def spread_flags(scheduler: str, memory_gb: float, arguments: Mapping[str, str])
 
 
 def check_scheduler(scheduler: str) -> None:
-    """Raise for what names no scheduler."""
+    """Raise for a text that is not a scheduler."""
     if not scheduler.startswith(_KINDS) or (scheduler.startswith(LOCAL) and scheduler != LOCAL):
         raise OptionError(
             f"SCHEDULER={scheduler}: is not a scheduler address; use local, tcp://HOST:PORT or tls://HOST:PORT"
@@ -75,7 +75,7 @@ def _check_options(arguments: Mapping[str, str]) -> None:
 
 
 class Farm:
-    """The scheduler that gets the jobs that are handed over, with their verb and further options."""
+    """The scheduler that gets the jobs, with their verb and further options."""
 
     def __init__(
         self, scheduler: str, targets: Sequence[str], arguments: Mapping[str, str], limits: Limits, memory_gb: float
@@ -87,7 +87,7 @@ class Farm:
                 f"SCHEDULER={scheduler}: a farm runs one verb of {done}; leave SCHEDULER= out for other verbs"
             )
         _check_options(arguments)
-        self._scheduler, self._verb, self._given = scheduler, targets[0], dict(arguments)
+        self._scheduler, self._verb, self._arguments = scheduler, targets[0], dict(arguments)
         self._workers, self._memory = limits.processors, int(memory_gb * (1 << 30))
 
     def start(self, jobs: Sequence[Job], *, apart: bool = True) -> tuple[int, int]:
@@ -111,7 +111,7 @@ class Farm:
         return process.pid, os.dup(process.stdout.fileno())
 
     def _job(self, job: Job) -> FarmJob:
-        options = {**self._given, "PLATFORM": job.platform, **job.options}
+        options = {**self._arguments, "PLATFORM": job.platform, **job.options}
         return FarmJob(job.label, str(job.root), self._verb, options)
 
 
@@ -121,7 +121,7 @@ def option_of_this_machine(arguments: Mapping[str, str]) -> str:
 
 
 def row_of_result(job: Job, result: FarmResult, log: Path, finding: str) -> Row:
-    """Return the line of the table; what the job printed, and its verdict, are kept beside the logs of others."""
+    """Return the table row for a result; its output and verdict are stored with the logs of other jobs."""
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(result.log or f"{result.lost}\n", encoding="utf-8")
     shown = os.path.relpath(log)

@@ -1,6 +1,4 @@
-"""``scons test SCHEDULER=``: a farm does the replay tests that are not up to date, and each prints a line at its
-end.
-"""
+"""``scons test SCHEDULER=``: a farm runs the replay tests that are not up to date; each prints a line at its end."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ _OF_THE_COMMAND = OF_ALL | {*FILES, "ANNOTATE", "FAILED"}
 
 @dataclass
 class _Handed:
-    """The tests that are done elsewhere, by their names."""
+    """The tests that run on the farm, by name."""
 
     farm: Farm
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -44,18 +42,18 @@ class _Handed:
 
 
 def can_hand_over(values: Mapping[str, Any], replays: Sequence[Replay]) -> bool:
-    """Return True if a test needs nothing of this machine but its artifact, and is not up to date here."""
+    """Return True if a test needs nothing of this machine except its artifact, and is not up to date here."""
     here = any(values.get(name) is not None for name in _OF_THIS_MACHINE)
-    return not here and len(replays) == 1 and not _is_known(replays[0])
+    return not here and len(replays) == 1 and not _has_result(replays[0])
 
 
-def _is_known(replay: Replay) -> bool:
+def _has_result(replay: Replay) -> bool:
     targets = replay.targets
     return not targets.is_stale and not targets.binaries and targets.signing.proven and replay.step.proven
 
 
 def hand_over(env: Environment, name: str, values: Mapping[str, Any], replay: Replay) -> Nodes:
-    """Return the node of the farm: it waits until all tests are declared, and does those that were handed over."""
+    """Return the node of the farm: it waits until all tests are declared, and runs those that were handed over."""
     workspace = workspace_of(env)
     handed: _Handed | None = workspace.extras.get(_NAME)
     if handed is None:
@@ -72,7 +70,7 @@ def hand_over(env: Environment, name: str, values: Mapping[str, Any], replay: Re
 
 
 def _declare_all(tests: Iterable[Test]) -> Nodes:
-    """Declare the tests that SCons has not come to; none of their nodes has to be built first."""
+    """Declare the tests that SCons has not reached; none of their nodes has to be built first."""
     for test in tests:
         test.deferred.nodes()
     return ()

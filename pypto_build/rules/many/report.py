@@ -47,7 +47,7 @@ def end_job(writer: int, workspaces: Sequence[Workspace], verdicts: Verdicts) ->
 
 
 def _is_done() -> bool:
-    """Return True if SCons came to the end of all targets. If it did not, its log says why."""
+    """Return True if SCons processed all targets. If it did not, its log says why."""
     nodes = map(SCons.Node.Alias.default_ans.lookup, map(str, COMMAND_LINE_TARGETS))
     return all(node is not None and node.get_state() in (SCons.Node.executed, SCons.Node.up_to_date) for node in nodes)
 

@@ -1,4 +1,4 @@
-"""A line of the table: the outcome of one job, in words."""
+"""A row of the table: the outcome of one job, in words."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Row:
 
     @property
     def word(self) -> str:
-        """The name of its status."""
+        """Return the name of the row's status."""
         return _NAMES.get(self.status, f"status {self.status}")
 
     @property
     def outcome(self) -> Outcome:
-        """Return the outcome for the files of CI: that of its replay, else one made from the row."""
+        """Return the outcome for CI reports: that of the job's replay, else one made from the row."""
         outcome = next((one for one in self.outcomes if one.failed), next(iter(self.outcomes), None))
         if outcome is not None:
             outcome.name, outcome.seconds = self.job.label, outcome.seconds or self.seconds
@@ -63,7 +63,7 @@ class Row:
 def row_of(
     job: Job, report: JobReport, seconds: float = 0.0, peak: int = 0, log: str = "", cached: bool = False
 ) -> Row:
-    """Return the line of a job that ended."""
+    """Return the row of a job that ended."""
     reason = next((one.reason for one in report.outcomes if one.failed), "") or report.message
     reason = reason.replace(f"{job.root}/", "")
     command = report.command or next((one.command for one in report.outcomes if one.failed and one.command), "")

@@ -60,7 +60,7 @@ def show_table(rows: Sequence[Row], past: Mapping[str, Past], count: int, second
 
 
 def counts(rows: Sequence[Row], count: int) -> str:
-    """``3 failed, 197 passed (150 cached)``."""
+    """Return the counts as text: ``3 failed, 197 passed (150 cached)``."""
     failed = sum(row.failed for row in rows)
     cached = sum(row.cached for row in rows if not row.failed)
     passed, unknown = len(rows) - failed, count - len(rows)
@@ -76,7 +76,7 @@ def _cells(row: Row, past: Mapping[str, Past]) -> tuple[str, str, str, str, str]
 
 
 def since(row: Row, past: Past | None) -> str:
-    """Return the number of runs that ended as this one and their beginning, or the earlier status, as a phrase.
+    """Return how long a job has had its status, or its earlier status, as a phrase.
 
     The history has commands on several artifacts only.
     """
@@ -173,7 +173,7 @@ def _is_spread(targets: Sequence[str], options: Options) -> bool:
 
 
 def _insists(besides: Set[str]) -> bool:
-    """Return True if one artifact is treated as many: for a list, a share, or an output of all jobs."""
+    """Return True if one artifact must be treated as many: for a list, a share, or an output of all jobs."""
     return ARGUMENTS["JIT"].startswith("@") or any(name in ARGUMENTS for name in OF_ALL - besides)
 
 
@@ -236,15 +236,15 @@ class _Command:
         return "+".join(self._targets)
 
     def _looking(self, past: dict[str, Past]) -> tuple[Any, list[Job]]:
-        from pypto_build.rules.many.up_to_date import can_look, exists, look
+        from pypto_build.rules.many.up_to_date import can_check, check_jobs, exists
 
-        if not can_look(self._targets, self._options):
+        if not can_check(self._targets, self._options):
             return None, []
         failed = {label for label, last in past.items() if last.status not in ("pass", "unchecked")}
         jobs = [job for job in self._jobs if job.label not in failed and exists(job, self._build_dir)]
 
         def looker(jobs: Sequence[Job]) -> Iterator[tuple[Job, JobReport | None]]:
-            return look(self._env, jobs, self._open)
+            return check_jobs(self._env, jobs, self._open)
 
         return looker, jobs
 
@@ -266,7 +266,7 @@ class _Command:
             terminal.complain(f"scons: {error}")
 
     def _write(self, rows: Sequence[Row]) -> None:
-        """The files that were asked for."""
+        """Write the requested files."""
         outcomes = [row.outcome for row in rows]
         for row, outcome in zip(rows, outcomes, strict=True):
             if row.failed and not outcome.text:

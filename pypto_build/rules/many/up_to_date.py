@@ -1,4 +1,4 @@
-"""Finds jobs that are up to date without running them: a few processes look at many artifacts, one after the other."""
+"""Finds jobs that are up to date without running them: a few processes check many artifacts, one after the other."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ UNCHANGED = ("build", "replay")
 Opened = Callable[[Job], Workspace]
 
 
-def can_look(targets: Iterable[str], options: Options) -> bool:
-    """Return True if looking may be enough for these targets."""
+def can_check(targets: Iterable[str], options: Options) -> bool:
+    """Return True if a check may be sufficient for these targets."""
     return set(targets) <= set(UNCHANGED) and not options["FORCE"] and not options["SANDBOX"]
 
 
-def look(env: Environment, jobs: Iterable[Job], opened: Opened) -> Iterator[tuple[Job, JobReport | None]]:
+def check_jobs(env: Environment, jobs: Iterable[Job], opened: Opened) -> Iterator[tuple[Job, JobReport | None]]:
     """Yield each job with its outcome if it needs no run, else with None."""
     terminal.redirect(lambda text, error: None)  # a job that has to run prints its own errors
     workspaces: dict[tuple[str, ...], Workspace] = {}
@@ -44,12 +44,12 @@ def look(env: Environment, jobs: Iterable[Job], opened: Opened) -> Iterator[tupl
         try:
             if key not in workspaces:
                 workspaces[key] = opened(job)
-            yield job, _look_at(env, job, workspaces[key])
+            yield job, _check_job(env, job, workspaces[key])
         except (ArtifactError, OptionError, RuleError, ToolchainError, OSError):
             yield job, None  # its own process says what is wrong
 
 
-def _look_at(env: Environment, job: Job, workspace: Workspace) -> JobReport | None:
+def _check_job(env: Environment, job: Job, workspace: Workspace) -> JobReport | None:
     roots = [job.root, *find_children(job.root)]
     outputs = [workspace.build_dir / workspace.options["PLATFORM"] / job.name]
     if any(map(lacks_kernels, roots)) or not all(path.is_dir() and try_lock(path) for path in outputs):
@@ -84,13 +84,13 @@ def _known(env: Environment, job: Job, workspace: Workspace) -> JobReport | None
 
 
 def _is_built(targets: ArtifactTargets) -> bool:
-    """Return True if all that a run needs is built."""
+    """Return True if all inputs of a run are built."""
     embedded = targets.embedded
     there = embedded is None or not embedded.has_builder()
     return there and bool(targets.plans) and not targets.binaries and targets.signing.proven
 
 
 def exists(job: Job, build_dir: Path) -> bool:
-    """Return True if anything was ever built of a job's artifact."""
+    """Return True if any output of a job's artifact exists."""
     platforms = (job.platform, f"{job.platform}sim")
     return any(os.path.isdir(build_dir / platform / job.name) for platform in platforms)

@@ -18,14 +18,14 @@ class First:
     """An import hook that answers for simpler's packages before any other."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return the module where the checkout has it; nothing for all other modules."""
+        """Return the spec of a module in the checkout; None for all other modules."""
         if name.partition(".")[0] not in _NAMES:
             return None
         return PathFinder.find_spec(name, _PLACES if path is None else path)
 
 
 def go_on() -> None:
-    """Import the environment's own ``sitecustomize``, which this one hides."""
+    """Import the environment's own ``sitecustomize``, which this file hides."""
     here = os.path.dirname(os.path.abspath(__file__))
     ours = sys.modules.pop("sitecustomize", None)
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]

@@ -218,7 +218,7 @@ def test_only_what_changed_is_resolved_again() -> None:
     before = {id(node) for node in kernel.every}
     live.update(NESTED.replace("arith.addi %v, %c1", "arith.addi %v, %v"))
     names = live.functions[1].names
-    assert names is not None and names.resolved_again == 1
+    assert names is not None and names.resolved_anew == 1
     assert len({id(node) for node in live.functions[1].every} - before) == 1
 
 

@@ -90,8 +90,8 @@ def test_platforms_and_build(project: Project) -> None:
         ["pass", "_jit_chain a5sim"],
     ]
     assert (project.root / "build/a5sim/_jit_chain/kernels/aiv/twice.so").is_file()
-    again = project.quiet("build", "JIT=_jit_chain", "PLATFORM=a2a3sim,a5sim")
-    assert table(again.output)[-1] == "=== 2 passed (2 cached) in T ==="
+    repeated = project.quiet("build", "JIT=_jit_chain", "PLATFORM=a2a3sim,a5sim")
+    assert table(repeated.output)[-1] == "=== 2 passed (2 cached) in T ==="
 
 
 def test_one_match_is_one_artifact(project: Project) -> None:

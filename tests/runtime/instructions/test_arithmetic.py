@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import (
     CPP,
     FLOATS,
@@ -115,8 +116,8 @@ def _outside(core: Core, tile: Tile, before: Array, rows: int, cols: int) -> Arr
     return after[:rows, :cols]
 
 
-@pytest.mark.parametrize("dtype", FLOATS + INTS)
-@pytest.mark.parametrize("op", BINARY)
+@every("dtype", FLOATS + INTS)
+@every("op", BINARY)
 def test_binary(core: Core, op: str, dtype: str) -> None:
     tile = _tile(dtype)
     for seed, make in ((1, random_elements), (5, lambda d, s, *_: _numbers(d, s))):
@@ -142,7 +143,7 @@ def test_binary(core: Core, op: str, dtype: str) -> None:
             assert (same | np.isnan(exact)).all() and np.isnan(decode(actual, dtype)[np.isnan(exact)]).all()
 
 
-@pytest.mark.parametrize("dtype", FLOATS + INTS)
+@every("dtype", FLOATS + INTS)
 def test_remainders_by_a_scalar(core: Core, dtype: str) -> None:
     a = random_elements(dtype, 3, 16, 64)
     numbers = decode(a, dtype)
@@ -155,7 +156,7 @@ def test_remainders_by_a_scalar(core: Core, dtype: str) -> None:
         )
 
 
-@pytest.mark.parametrize("dtype", FLOATS + INTS)
+@every("dtype", FLOATS + INTS)
 def test_powers(core: Core, dtype: str) -> None:
     a, b = _numbers(dtype, 7), _numbers(dtype, 8)
     core.put(_tile(dtype), A, a)
@@ -172,7 +173,7 @@ def test_powers(core: Core, dtype: str) -> None:
     assert np.array_equal(actual, decode(encode(np.where(y < 0, reciprocal, whole), dtype), dtype))
 
 
-@pytest.mark.parametrize("op,dtype", FUSED_CASES)
+@every("op,dtype", FUSED_CASES)
 def test_fused(core: Core, op: str, dtype: str) -> None:
     tile = _tile(dtype)
     operands = {at: _numbers(dtype, seed) for seed, at in enumerate((D, A, B, C))}
@@ -207,9 +208,9 @@ def test_axpy_of_half_to_float(core: Core) -> None:
     np.testing.assert_allclose(actual, (d + SCALAR * a.astype(np.float64))[:9, :41], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("regions", PARTS, ids=str)
-@pytest.mark.parametrize("dtype", ["f32", "f16", "i32"])
-@pytest.mark.parametrize("op", PARTIAL)
+@every("regions", PARTS)
+@every("dtype", ["f32", "f16", "i32"])
+@every("op", PARTIAL)
 def test_partly_valid(core: Core, op: str, dtype: str, regions: tuple[tuple[int, int], tuple[int, int]]) -> None:
     (ar, ac), (br, bc) = regions
     rows, cols = max(ar, br), max(ac, bc)

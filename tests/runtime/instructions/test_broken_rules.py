@@ -11,6 +11,7 @@ import pytest
 
 from pypto_build.facts.run_options import DEVICE_RESULTS, FAST
 from pypto_build.toolchain.host import kernel_numerics
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import Cases, Core, Tile, declare
 
 Array = npt.NDArray[np.float32]
@@ -110,7 +111,7 @@ def _shared(core: Core, name: str) -> npt.NDArray[np.generic]:
     return core.get(SHARED[name].tile, X)
 
 
-@pytest.mark.parametrize("name", SHARED)
+@every("name", SHARED)
 def test_operands_in_the_same_bytes(fast: Core, device: Core, name: str) -> None:
     x, y = _operands(SHARED[name].tile)
     names = {"np": np, "x": x, "y": y}
@@ -134,8 +135,8 @@ def _matrix(rows: int, cols: int) -> Array:
     return np.random.default_rng(rows * cols).integers(-1000, 1000, (rows, cols)).astype(np.float32)
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-@pytest.mark.parametrize("op", ["max", "sum"])
+@every("name", REDUCTIONS)
+@every("op", ["max", "sum"])
 def test_rows_in_a_scratch_tile_that_is_too_small(fast: Core, device: Core, op: str, name: str) -> None:
     rows, cols, _, _ = REDUCTIONS[name]
     x = _matrix(rows, cols)

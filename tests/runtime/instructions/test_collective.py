@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import CPP, NUMPY, Array, Cases, Core, Tile, decode, random_elements
 
 RANKS, ROWS, COLS = 3, 5, 12
@@ -98,8 +99,8 @@ def test_broadcast_gather_and_scatter(core: Core, dtype: str) -> None:
         assert np.array_equal(local, expected_local), name
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("op", ["max", "min"])
+@every("dtype", DTYPES)
+@every("op", ["max", "min"])
 def test_extremes_over_ranks(core: Core, op: str, dtype: str) -> None:
     parts, local = _memory(dtype)
     numbers = decode(parts, dtype).reshape(RANKS, ROWS, 16)[:, :, :COLS]

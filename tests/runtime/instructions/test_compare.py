@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import (
     CPP,
     FLOATS,
@@ -68,8 +69,8 @@ def _packed(flags: Array, before: Array) -> Array:
     return result
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("mode", MODES)
+@every("dtype", DTYPES)
 def test_compare(target: tuple[int, Core], dtype: str, mode: str) -> None:
     arch, core = target
     a, b = _operands(dtype)
@@ -88,7 +89,7 @@ def test_compare(target: tuple[int, Core], dtype: str, mode: str) -> None:
         assert np.array_equal(mask, _packed(function(x, np.full_like(x, 3)), before))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("dtype", DTYPES)
 def test_select(target: tuple[int, Core], dtype: str) -> None:
     core = target[1]
     tile, a, b = _tile(dtype), random_elements(dtype, 2, 8, 64), random_elements(dtype, 3, 8, 64)

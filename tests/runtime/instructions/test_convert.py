@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import NUMPY, Array, Cases, Core, Tile, declare, decode, size_of
 
 MODES = ("NONE", "RINT", "ROUND", "FLOOR", "CEIL", "TRUNC", "ODD")
@@ -254,14 +255,14 @@ def _exact_int_to_float(elements: Array, target: str, mode: str) -> Array:
     return np.array(result)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("source,target", [p for p in PAIRS if p[0] in ("f16", "bf16")], ids="-".join)
+@every("mode", MODES)
+@every("source,target", [p for p in PAIRS if p[0] in ("f16", "bf16")])
 def test_all_patterns(core: Core, source: str, target: str, mode: str) -> None:
     _check(core, source, target, mode, _all_patterns(source))
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("source,target", [p for p in PAIRS if p[0] not in ("f16", "bf16")], ids="-".join)
+@every("mode", MODES)
+@every("source,target", [p for p in PAIRS if p[0] not in ("f16", "bf16")])
 def test_boundaries(core: Core, source: str, target: str, mode: str) -> None:
     _check(core, source, target, mode, _samples(source))
 
@@ -298,11 +299,10 @@ def test_every_half_survives_a_round_trip(core: Core, name: str) -> None:
     assert np.array_equal(back.view(np.uint16), expected)
 
 
-@pytest.mark.parametrize("region", [(16, 64), (15, 37), (1, 5), (0, 9)], ids=str)
-@pytest.mark.parametrize(
+@every("region", [(16, 64), (15, 37), (1, 5), (0, 9)])
+@every(
     "source,target",
     [("f32", "bf16"), ("f16", "i8"), ("i32", "f16"), ("i32", "f32"), ("bf16", "f32"), ("u8", "i32")],
-    ids="-".join,
 )
 def test_in_place(core: Core, source: str, target: str, region: tuple[int, int]) -> None:
     rows, cols = region

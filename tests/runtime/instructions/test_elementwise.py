@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import (
     FLOATS,
     INTS,
@@ -180,8 +181,8 @@ def _check(actual: Array, expected: Array, dtype: str, ulps: float) -> None:
     assert close.all(), (a[~close], w[~close])
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("op, dtype", [(op, dtype) for op in BINARY for dtype in BINARY[op][1]])
+@every("region", REGIONS)
+@every("op, dtype", [(op, dtype) for op in BINARY for dtype in BINARY[op][1]])
 def test_binary(core: Core, op: str, dtype: str, region: tuple[int, int]) -> None:
     function = BINARY[op][0]
     a, b = _values(dtype, 1, op), _values(dtype, 2, op)
@@ -193,8 +194,8 @@ def test_binary(core: Core, op: str, dtype: str, region: tuple[int, int]) -> Non
         _check(actual, expected, dtype, 0)
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("op, dtype", [(op, dtype) for op in UNARY for dtype in UNARY[op][1]])
+@every("region", REGIONS)
+@every("op, dtype", [(op, dtype) for op in UNARY for dtype in UNARY[op][1]])
 def test_unary(core: Core, op: str, dtype: str, region: tuple[int, int]) -> None:
     function = UNARY[op][0]
     a = _values(dtype, 1, op)
@@ -206,8 +207,8 @@ def test_unary(core: Core, op: str, dtype: str, region: tuple[int, int]) -> None
         _check(actual, expected, dtype, ULPS.get(op, 0))
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("op, dtype", [(op, dtype) for op in WITH_SCALAR for dtype in BINARY[WITH_SCALAR[op]][1]])
+@every("region", REGIONS)
+@every("op, dtype", [(op, dtype) for op in WITH_SCALAR for dtype in BINARY[WITH_SCALAR[op]][1]])
 def test_with_scalar(core: Core, op: str, dtype: str, region: tuple[int, int]) -> None:
     function = BINARY[WITH_SCALAR[op]][0]
     a, rows, cols = _values(dtype, 1, op), *region
@@ -222,15 +223,15 @@ def test_with_scalar(core: Core, op: str, dtype: str, region: tuple[int, int]) -
         _check(_run(core, f"TDIVS_reversed_{dtype}", tile, region, a), reversed_quotient, dtype, 0)
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("dtype", ALL)
+@every("region", REGIONS)
+@every("dtype", ALL)
 def test_expands(core: Core, dtype: str, region: tuple[int, int]) -> None:
     for layout in _layouts(dtype):
         actual = _run(core, f"TEXPANDS_{dtype}_{layout}", _tile(dtype, layout), region)
         assert (decode(actual, dtype) == _scalar(dtype)).all()
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@every("dtype", ALL)
 def test_operands_may_be_one_tile(core: Core, dtype: str) -> None:
     tile = _tile(dtype, "ND")
     a, b = _values(dtype, 1, ""), _values(dtype, 2, "")
@@ -299,7 +300,7 @@ def test_ieee_special_values_of_two_operands(core: Core, op: str) -> None:
         assert np.array_equal(np.signbit(actual)[numbers], np.signbit(expected)[numbers])
 
 
-@pytest.mark.parametrize("op", ["TEXP", "TLOG", "TSQRT", "TRSQRT", "TRECIP", "TNEG", "TABS", "TRELU"])
+@every("op", ["TEXP", "TLOG", "TSQRT", "TRSQRT", "TRECIP", "TNEG", "TABS", "TRELU"])
 def test_ieee_special_values_of_one_operand(core: Core, op: str) -> None:
     tile = _tile("f32", "ND")
     extra = [-103.9, -104.5, -87.5, -90.0, 1e-40, 0.5, 2.0, 1e30, 1e-30, -2.5]
@@ -313,9 +314,9 @@ def test_ieee_special_values_of_one_operand(core: Core, op: str) -> None:
     assert np.array_equal(np.signbit(actual[numbers]), np.signbit(expected[numbers])) or op == "TRELU"
 
 
-@pytest.mark.parametrize("cols", [64, 8])  # several registers side by side, and one alone
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
-@pytest.mark.parametrize("op", ["TEXP", "TLOG", "TSQRT", "TRSQRT", "TRECIP"])
+@every("cols", [64, 8])  # several registers side by side, and one alone
+@every("dtype", ["f16", "bf16"])
+@every("op", ["TEXP", "TLOG", "TSQRT", "TRSQRT", "TRECIP"])
 def test_every_half_gives_the_nearest_result(core: Core, op: str, dtype: str, cols: int) -> None:
     patterns = np.arange(65536, dtype=np.uint32).astype(np.uint16).view(NUMPY[dtype]).reshape(-1, 32, cols)
     tile = _tile(dtype, "ND")

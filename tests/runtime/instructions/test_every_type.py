@@ -15,6 +15,7 @@ import pytest
 
 from pypto_build.pto.ops import INSTRUCTIONS
 from pypto_build.pto.ops.spec import NUMBERS as NUMERIC
+from tests.rows import every
 from tests.runtime.instructions.table_cases import (
     COLS,
     LAYOUTS,
@@ -125,7 +126,7 @@ def _same(actual: Array, expected: Array, dtype: str, tolerance: float) -> bool:
     return bool((np.abs(actual - expected) <= limit).all())
 
 
-@pytest.mark.parametrize("name, dtype, layout", _admitted())
+@every("name, dtype, layout", _admitted())
 def test_instruction(core_of: Callable[[str], Core], name: str, dtype: str, layout: str) -> None:
     case, core = CASES[name], core_of(dtype)
     tiles: dict[str, tuple[Tile, int]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import Array, Cases, Core, Tile, declare
 
 # Exponent bits, bias, number of finite magnitudes, code of what lies beyond the largest.
@@ -91,9 +92,9 @@ def test_every_code_widens_exactly(core: Core, dtype: str) -> None:
         assert np.array_equal(np.signbit(actual)[~np.isnan(expected)], np.signbit(expected)[~np.isnan(expected)])
 
 
-@pytest.mark.parametrize("saturation", ["ON", "OFF"])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dtype", FORMATS)
+@every("saturation", ["ON", "OFF"])
+@every("mode", MODES)
+@every("dtype", FORMATS)
 def test_narrowing_rounds_as_asked(core: Core, dtype: str, mode: str, saturation: str) -> None:
     table = _magnitudes(dtype).astype(np.float32)
     halves = (table[1:] + table[:-1]) / 2

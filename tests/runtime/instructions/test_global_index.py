@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import CPP, Array, Cases, Core, Tile, declare, encode
 
 A, B = 0, 65536
@@ -55,9 +56,9 @@ def _position(index: Array, capacity: int, oob: str) -> Array:
     return index % capacity if oob == "Wrap" else index
 
 
-@pytest.mark.parametrize("oob", ["Undefined", "Clamp", "Wrap", "Zero", "Skip"])
-@pytest.mark.parametrize("coalesce", ["Row", "Elem"])
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8"])
+@every("oob", ["Undefined", "Clamp", "Wrap", "Zero", "Skip"])
+@every("coalesce", ["Row", "Elem"])
+@every("dtype", ["f32", "bf16", "i8"])
 def test_indexed_global_memory(core: Core, dtype: str, coalesce: str, oob: str) -> None:
     rng = np.random.default_rng(4)
     table = _values(dtype, TABLE, 5)
@@ -98,9 +99,9 @@ def test_indexed_global_memory(core: Core, dtype: str, coalesce: str, oob: str) 
         assert np.array_equal(table, expected)
 
 
-@pytest.mark.parametrize("op", ["Add", "Max", "Min"])
-@pytest.mark.parametrize("coalesce", ["Row", "Elem"])
-@pytest.mark.parametrize("dtype", ["f32", "i8"])
+@every("op", ["Add", "Max", "Min"])
+@every("coalesce", ["Row", "Elem"])
+@every("dtype", ["f32", "i8"])
 def test_accumulating_scatter(core: Core, dtype: str, coalesce: str, op: str) -> None:
     by_row = coalesce == "Row"
     table, values = _values(dtype, TABLE, 5), _values(dtype, (16, 32), 6)
@@ -135,8 +136,8 @@ def test_philox_model_reproduces_the_published_vectors() -> None:
     assert _philox(ones, (0xFFFFFFFF, 0xFFFFFFFF), 10) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
 
 
-@pytest.mark.parametrize("rows, cols", [(5, 33), (4, 512), (3, 300), (2, 100), (0, 5), (5, 0)])
-@pytest.mark.parametrize("rounds", [7, 10])
+@every("rows, cols", [(5, 33), (4, 512), (3, 300), (2, 100), (0, 5), (5, 0)])
+@every("rounds", [7, 10])
 def test_random_numbers(core: Core, rounds: int, rows: int, cols: int) -> None:
     """A register has 64 columns, the four words of its blocks four of them.
 

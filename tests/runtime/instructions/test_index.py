@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import (
     CPP,
     NUMPY,
@@ -82,8 +83,8 @@ def _blank(core: Core, tile: Tile) -> Array:
     return core.get(tile, DST).copy()
 
 
-@pytest.mark.parametrize("down", [0, 1])
-@pytest.mark.parametrize("dtype", SEQUENCES)
+@every("down", [0, 1])
+@every("dtype", SEQUENCES)
 def test_sequence(core: Core, dtype: str, down: int) -> None:
     tile = Tile(dtype, 1, 64)
     for cols in (64, 13, 1, 0):
@@ -93,9 +94,9 @@ def test_sequence(core: Core, dtype: str, down: int) -> None:
         assert np.array_equal(core.get(tile, DST), expected, equal_nan=dtype == "f32")
 
 
-@pytest.mark.parametrize("diagonal", [0, 3, -2, 40, -40])
-@pytest.mark.parametrize("upper", [0, 1])
-@pytest.mark.parametrize("dtype", TRIANGLES)
+@every("diagonal", [0, 3, -2, 40, -40])
+@every("upper", [0, 1])
+@every("dtype", TRIANGLES)
 def test_triangle(core: Core, dtype: str, upper: int, diagonal: int) -> None:
     tile = _tile(dtype)
     for rows, cols in REGIONS:
@@ -106,8 +107,8 @@ def test_triangle(core: Core, dtype: str, upper: int, diagonal: int) -> None:
         assert np.array_equal(decode(core.get(tile, DST), dtype), expected, equal_nan=True)
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("dtype,index", GATHERS)
+@every("region", REGIONS)
+@every("dtype,index", GATHERS)
 def test_gather(core: Core, dtype: str, index: str, region: tuple[int, int]) -> None:
     rows, cols = region
     source = random_elements(dtype, 1, 8, 32)
@@ -129,8 +130,8 @@ def test_gather_beyond_the_memory_gives_zero(core: Core) -> None:
     assert (core.get(_tile("f32"), DST) == 0).all()
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("dtype,index", GATHERS)
+@every("region", REGIONS)
+@every("dtype,index", GATHERS)
 def test_scatter(core: Core, dtype: str, index: str, region: tuple[int, int]) -> None:
     rows, cols = region
     source = random_elements(dtype, 3, 8, 32)
@@ -144,8 +145,8 @@ def test_scatter(core: Core, dtype: str, index: str, region: tuple[int, int]) ->
     assert np.array_equal(core.get(_tile(dtype), DST).ravel(), expected, equal_nan=True)
 
 
-@pytest.mark.parametrize("region", [(8, 64), (5, 30), (8, 4), (0, 8)], ids=str)
-@pytest.mark.parametrize("pattern", PATTERNS)
+@every("region", [(8, 64), (5, 30), (8, 4), (0, 8)])
+@every("pattern", PATTERNS)
 def test_gather_by_mask(core: Core, pattern: str, region: tuple[int, int]) -> None:
     rows, cols = region
     period, first = PATTERNS[pattern]
@@ -164,8 +165,8 @@ def test_gather_by_mask(core: Core, pattern: str, region: tuple[int, int]) -> No
     assert np.array_equal(core.get(_tile("i32", 8, 64), DST), expected)
 
 
-@pytest.mark.parametrize("axis", ["ROW", "COL"])
-@pytest.mark.parametrize("pattern", PATTERNS)
+@every("axis", ["ROW", "COL"])
+@every("pattern", PATTERNS)
 def test_scatter_by_mask(core: Core, pattern: str, axis: str) -> None:
     rows, cols = 5, 11
     period, first = PATTERNS[pattern]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import Cases, Core, Tile, declare, decode, encode
 
 TYPES = {"f32": "f32", "f16": "f32", "bf16": "f32", "i8": "i32"}
@@ -52,9 +53,9 @@ def _arguments(m: int, k: int, n: int) -> tuple[int, ...]:
 ALL = [("square", s) for s in SHAPES] + [("deep", s) for s in DEEP] + [("tall", s) for s in TALL]
 
 
-@pytest.mark.parametrize("left", ["ZZ", "NZ"])
-@pytest.mark.parametrize("family,shape", ALL, ids=str)
-@pytest.mark.parametrize("dtype", TYPES)
+@every("left", ["ZZ", "NZ"])
+@every("family,shape", ALL)
+@every("dtype", TYPES)
 def test_matmul(core: Core, dtype: str, family: str, shape: tuple[int, int, int], left: str) -> None:
     m, k, n = shape
     a_tile, b_tile, c_tile = _tiles(dtype, *FAMILIES[family], left)

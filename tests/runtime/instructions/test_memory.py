@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import (
     CPP,
     NUMPY,
@@ -143,10 +144,10 @@ def _same_bits(a: Array, b: Array) -> bool:
     return a.shape == b.shape and np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("order", ["nd", "dn"])
-@pytest.mark.parametrize("kind", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("region", REGIONS)
+@every("order", ["nd", "dn"])
+@every("kind", LAYOUTS)
+@every("dtype", DTYPES)
 def test_load_and_store(core: Core, dtype: str, kind: str, order: str, region: tuple[int, int]) -> None:
     tile, (rows, cols) = _tile(dtype, kind), region
     memory = _numbered(dtype, (GLOBAL_ROWS, GLOBAL_COLS))
@@ -165,10 +166,10 @@ def test_load_and_store(core: Core, dtype: str, kind: str, order: str, region: t
     assert not target.view(f"u{size_of(dtype)}")[_outside(target.shape, 0, 0, rows, cols)].any()
 
 
-@pytest.mark.parametrize("corner", [(0, 0), (16, 32), (5, 7), (32, 16)], ids=str)
-@pytest.mark.parametrize("region", [(32, 64), (17, 33), (1, 1), (0, 3)], ids=str)
-@pytest.mark.parametrize("move", MOVES, ids="-".join)
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("corner", [(0, 0), (16, 32), (5, 7), (32, 16)])
+@every("region", [(32, 64), (17, 33), (1, 1), (0, 3)])
+@every("move", MOVES)
+@every("dtype", DTYPES)
 def test_extract_and_insert(
     core: Core, dtype: str, move: tuple[str, str], region: tuple[int, int], corner: tuple[int, int]
 ) -> None:
@@ -193,8 +194,8 @@ def test_extract_and_insert(
     assert _same_bits(actual, expected)
 
 
-@pytest.mark.parametrize("region", [(64, 96), (33, 41), (1, 5), (16, 16), (0, 1)], ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("region", [(64, 96), (33, 41), (1, 5), (16, 16), (0, 1)])
+@every("dtype", DTYPES)
 def test_transpose(core: Core, dtype: str, region: tuple[int, int]) -> None:
     values, (rows, cols) = _numbered(dtype, (64, 96)), region
     core.put(_tile(dtype, "vec_nd"), 0, values)
@@ -244,8 +245,8 @@ def test_outer_dimensions_stack_as_rows(core: Core, dtype: str) -> None:
     assert np.count_nonzero(back) <= index.size
 
 
-@pytest.mark.parametrize("region", [(64, 96), (33, 41), (1, 1)], ids=str)
-@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@every("region", [(64, 96), (33, 41), (1, 1)])
+@every("dtype", ["f32", "f16", "bf16"])
 def test_accumulator_is_converted_on_its_way_out(core: Core, dtype: str, region: tuple[int, int]) -> None:
     rows, cols = region
     accumulator = Tile("f32", 64, 96, "NZ", "Acc", 1024)
@@ -269,9 +270,9 @@ def _pad_value(dtype: str, pad: str) -> float:
     return int(info.max if pad == "Max" else info.min)
 
 
-@pytest.mark.parametrize("region", [(32, 64), (9, 13), (0, 0), (1, 64)], ids=str)
-@pytest.mark.parametrize("pad", ["Zero", "Max", "Min"])
-@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i8", "u8", "i32"])
+@every("region", [(32, 64), (9, 13), (0, 0), (1, 64)])
+@every("pad", ["Zero", "Max", "Min"])
+@every("dtype", ["f32", "f16", "bf16", "i8", "u8", "i32"])
 def test_padding(core: Core, dtype: str, pad: str, region: tuple[int, int]) -> None:
     rows, cols = region
     memory = encode(np.arange(GLOBAL_ROWS * GLOBAL_COLS).reshape(GLOBAL_ROWS, GLOBAL_COLS) % 100, dtype)

@@ -10,6 +10,7 @@ import pytest
 
 from pypto_build.facts.run_options import NUMERICS, SIMULATOR
 from pypto_build.toolchain.host import kernel_numerics
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import Cases, Core, Tile, declare, encode
 
 Array = npt.NDArray[np.float32]
@@ -112,8 +113,8 @@ def test_the_device_reads_the_accumulator_that_it_writes(core: Core) -> None:
     assert (core.get(ACC, ACC.nbytes) == 64 + (2 if _is_device(core) else 1)).all()
 
 
-@pytest.mark.parametrize("name", LARGE)
-@pytest.mark.parametrize("variant", ["acc", "bias"])
+@every("name", LARGE)
+@every("variant", ["acc", "bias"])
 def test_products_beyond_a_block_are_one_sequence(core: Core, variant: str, name: str) -> None:
     m, k, n = LARGE[name][0]
     tiles, rng = (*_large(name), BIAS), np.random.default_rng(3)

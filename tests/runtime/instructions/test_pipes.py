@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import (
     PIPE_ADDRESS,
     PIPE_OPEN,
@@ -305,8 +306,8 @@ def _transfer(
     return sent, (vector_out if to_vector else [cube_out]), (rows, cols)
 
 
-@pytest.mark.parametrize("split,no_split", FORMS, ids="-".join)
-@pytest.mark.parametrize("pop", ["vector_pop", "vector_pop_pairs"])
+@every("split,no_split", FORMS)
+@every("pop", ["vector_pop", "vector_pop_pairs"])
 def test_cube_to_vector(library: Path, split: str, no_split: str, pop: str) -> None:
     sent, received, (rows, cols) = _transfer(library, split, no_split, "cube_push", pop, True)
     for lane, got in enumerate(received):
@@ -317,7 +318,7 @@ def test_cube_to_vector(library: Path, split: str, no_split: str, pop: str) -> N
         assert np.array_equal(got[:, : expected.shape[1], : expected.shape[2]], expected)
 
 
-@pytest.mark.parametrize("split,no_split", FORMS, ids="-".join)
+@every("split,no_split", FORMS)
 def test_vector_to_cube(library: Path, split: str, no_split: str) -> None:
     sent, (received,), (rows, cols) = _transfer(library, split, no_split, "vector_push", "cube_pop", False)
     assert np.array_equal(received[:, :rows, :cols], sent[:, :rows, :cols])

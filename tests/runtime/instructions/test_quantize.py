@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import CPP, Array, Cases, Core, Tile, declare, decode, encode
 
 ROWS, COLS = 32, 64
@@ -65,8 +66,8 @@ def _round(values: Array, dtype: str) -> Array:
     return np.clip(np.round(values), info.min, info.max)
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("kind,dtype", [("SYM", "i8"), ("ASYM", "u8")])
+@every("region", REGIONS)
+@every("kind,dtype", [("SYM", "i8"), ("ASYM", "u8")])
 def test_quantization_by_rows(core: Core, kind: str, dtype: str, region: tuple[int, int]) -> None:
     rows, cols = region
     rng = np.random.default_rng(1)
@@ -101,8 +102,8 @@ def test_dequantization_by_rows(core: Core, dtype: str) -> None:
         assert np.array_equal(core.get(Tile("f32", ROWS, COLS), DST), expected)
 
 
-@pytest.mark.parametrize("form", ["store", "store_relu", "store_fp", "move", "move_relu", "move_fp"])
-@pytest.mark.parametrize("source,target", TARGETS)
+@every("form", ["store", "store_relu", "store_fp", "move", "move_relu", "move_fp"])
+@every("source,target", TARGETS)
 def test_scales_on_the_way_out_of_the_accumulator(core: Core, source: str, target: str, form: str) -> None:
     rng = np.random.default_rng(3)
     numbers = rng.integers(-600, 600, (ROWS, COLS))

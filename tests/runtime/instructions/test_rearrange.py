@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import Cases, Core, Tile, declare, decode, encode, random_elements
 
 DTYPES = ("f32", "bf16", "i8")
@@ -41,8 +42,8 @@ def core() -> Core:
     return cases.build()
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("region", REGIONS)
+@every("dtype", DTYPES)
 def test_interleave_and_back(core: Core, dtype: str, region: tuple[int, int]) -> None:
     rows, cols = region
     tile, first, second = Tile(dtype, 8, 64), random_elements(dtype, 1, 8, 64), random_elements(dtype, 2, 8, 64)
@@ -61,8 +62,8 @@ def test_interleave_and_back(core: Core, dtype: str, region: tuple[int, int]) ->
     assert core.get(tile, D1)[:rows, :cols].tobytes() == second[:rows, :cols].tobytes()
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("region", REGIONS)
+@every("dtype", DTYPES)
 def test_even_and_odd_columns(core: Core, dtype: str, region: tuple[int, int]) -> None:
     rows, cols = region
     tile, source = Tile(dtype, 8, 64), random_elements(dtype, 3, 8, 64)
@@ -86,8 +87,8 @@ def test_sums_of_neighbours(core: Core, dtype: str) -> None:
         assert (decode(actual[:, sums.shape[1] :], dtype) == 0).all()
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("wide,narrow", PACKED)
+@every("region", REGIONS)
+@every("wide,narrow", PACKED)
 def test_pack_keeps_the_low_bits(core: Core, wide: str, narrow: str, region: tuple[int, int]) -> None:
     rows, cols = region
     source = random_elements(wide, 6, 8, 64)

@@ -7,6 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import Cases, Core
 
 READ, WRITE, ATOMIC = 1, 2, 4
@@ -106,7 +107,7 @@ def _record(
     return regions, orders
 
 
-@pytest.mark.parametrize("name", CALLS)
+@every("name", CALLS)
 def test_regions_of_global_memory(core: Core, name: str) -> None:
     wide, dense = np.zeros(256, np.float32), np.zeros(128, np.float32)
     regions, _ = _record(core, name, wide, dense, np.ones(3, np.int32))

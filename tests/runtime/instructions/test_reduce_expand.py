@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import FLOATS, NUMPY, Array, Cases, Core, Tile, declare, decode, encode
 
 DTYPES = ("f32", "f16", "bf16", "i32", "i16")
@@ -98,9 +99,9 @@ def _check(actual: Array, expected: Array, dtype: str, terms: int = 1, magnitude
     assert close.all(), (numbers[~close], rounded[~close])
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("op", REDUCTIONS)
+@every("region", REGIONS)
+@every("dtype", DTYPES)
+@every("op", REDUCTIONS)
 def test_reductions(core: Core, op: str, dtype: str, region: tuple[int, int]) -> None:
     rows, cols = region
     values = _values(dtype)
@@ -146,8 +147,8 @@ def test_reductions_pass_nan_and_infinities_on(core: Core) -> None:
         np.testing.assert_array_equal(core.get(_column("f32"), DST)[:4, 0], np.array(expected, np.float32))
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("region", REGIONS)
+@every("dtype", DTYPES)
 def test_expansions_of_one_operand(core: Core, dtype: str, region: tuple[int, int]) -> None:
     rows, cols = region
     values = _values(dtype)
@@ -163,9 +164,9 @@ def test_expansions_of_one_operand(core: Core, dtype: str, region: tuple[int, in
         assert np.array_equal(core.get(Tile(dtype, 32, 64), DST), memory)
 
 
-@pytest.mark.parametrize("region", REGIONS, ids=str)
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("op", EXPANSIONS)
+@every("region", REGIONS)
+@every("dtype", FLOATS)
+@every("op", EXPANSIONS)
 def test_expansions_of_two_operands(core: Core, op: str, dtype: str, region: tuple[int, int]) -> None:
     rows, cols = region
     full, narrow = _values(dtype, 1), _values(dtype, 2)
@@ -194,10 +195,8 @@ def test_expansions_of_two_operands(core: Core, op: str, dtype: str, region: tup
         )
 
 
-@pytest.mark.parametrize(
-    "regions", [((32, 64), (20, 30)), ((20, 30), (32, 64)), ((32, 10), (7, 64)), ((32, 64), (0, 0))], ids=str
-)
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("regions", [((32, 64), (20, 30)), ((20, 30), (32, 64)), ((32, 10), (7, 64)), ((32, 64), (0, 0))])
+@every("dtype", DTYPES)
 def test_partly_valid_operands(core: Core, dtype: str, regions: tuple[tuple[int, int], tuple[int, int]]) -> None:
     (ar, ac), (br, bc) = regions
     a, b = _values(dtype, 1), _values(dtype, 2)
@@ -223,9 +222,9 @@ def test_partly_valid_operands(core: Core, dtype: str, regions: tuple[tuple[int,
     assert np.array_equal(core.get(Tile("i32", 32, 64), DST1), np.where(from_a, 100, np.where(in_b, 200, 0)))
 
 
-@pytest.mark.parametrize("region", [(32, 64), (17, 33), (1, 1)], ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("op", ARGS)
+@every("region", [(32, 64), (17, 33), (1, 1)])
+@every("dtype", DTYPES)
+@every("op", ARGS)
 def test_argmax_and_argmin(core: Core, op: str, dtype: str, region: tuple[int, int]) -> None:
     rows, cols = region
     function, axis = ARGS[op]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.test_float8 import MODES, codes, rounded
 from tests.runtime.instructions.tile_harness import CPP, Array, Cases, Core, Tile, declare, encode
 
@@ -167,8 +168,8 @@ def test_an_empty_exponent_rounds_to_itself() -> None:
     assert HIF8[[0x01, 0x07, 0x08, 0x6E]].tolist() == [2.0**-22, 2.0**-16, 1.0, 2.0**15]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name, dtype", [(name, dtype) for name in FOUR for dtype in (FOUR[name][2], "f32")])
+@every("mode", MODES)
+@every("name, dtype", [(name, dtype) for name in FOUR for dtype in (FOUR[name][2], "f32")])
 def test_numbers_of_four_bits_are_packed(core: Core, name: str, dtype: str, mode: str) -> None:
     values = encode(np.resize(np.append(near(FOUR[name][1]), np.float32(np.nan)), (ROWS, COLS)), dtype)
     numbers = (values.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else values

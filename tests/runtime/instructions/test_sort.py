@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from tests.rows import every
 from tests.runtime.instructions.tile_harness import NUMPY, Array, Cases, Core, Tile, declare, random_elements, size_of
 
 DTYPES = ("f32", "f16")
@@ -65,8 +66,8 @@ def core() -> Core:
     return cases.build()
 
 
-@pytest.mark.parametrize("rows,cols", [(4, 128), (3, 64), (2, 37), (1, 1), (0, 32), (2, 0)])
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("rows,cols", [(4, 128), (3, 64), (2, 37), (1, 1), (0, 32), (2, 0)])
+@every("dtype", DTYPES)
 def test_groups_of_32(core: Core, dtype: str, rows: int, cols: int) -> None:
     values = np.round(random_elements(dtype, 1, 4, 128))  # rounded, so that many are equal
     indices = np.random.default_rng(2).integers(0, 1 << 32, (4, 128), np.uint64).astype(np.uint32)
@@ -90,8 +91,8 @@ def test_nan_sorts_above_all_numbers_and_zeros_are_equal(core: Core) -> None:
     assert _get(core, 6)[:, 1].tolist() == [3, 2, 5, 0, 1, 4]
 
 
-@pytest.mark.parametrize("count,block", [(512, 32), (512, 128), (256, 64), (192, 32), (100, 32), (32, 32), (0, 32)])
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("count,block", [(512, 32), (512, 128), (256, 64), (192, 32), (100, 32), (32, 32), (0, 32)])
+@every("dtype", DTYPES)
 def test_merge_of_consecutive_blocks(core: Core, dtype: str, count: int, block: int) -> None:
     wide = 8 // size_of(dtype)
     values = np.round(random_elements(dtype, 3, 1, 512))[0]
@@ -110,9 +111,9 @@ def test_merge_of_consecutive_blocks(core: Core, dtype: str, count: int, block: 
     assert np.array_equal(_get(core, 512), expected)
 
 
-@pytest.mark.parametrize("exhausted", [False, True])
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
+@every("exhausted", [False, True])
+@every("lengths", LENGTHS)
+@every("dtype", DTYPES)
 def test_merge_of_lists(core: Core, dtype: str, lengths: tuple[int, ...], exhausted: bool) -> None:
     wide, count = 8 // size_of(dtype), len(lengths)
     bounds = np.cumsum((0, *lengths))

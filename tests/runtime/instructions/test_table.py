@@ -7,13 +7,13 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from pypto_build.pto.instructions import GROUPS, document
 from pypto_build.pto.ops import INSTRUCTIONS, TABLE, Instruction, OpDef
 from pypto_build.pto.ops.spec import NUMBERS, operands
 from pypto_build.runtime.build import INCLUDE_DIR
 from tests.pto.rows import ON_ELEMENTS
+from tests.rows import every
 from tests.runtime.instructions.table_cases import LAYOUTS, REGIONS, A, B, C, Case, D, Operands, case_of_row
 from tests.runtime.instructions.test_every_type import CASES, NAMES, UNITS, declarations
 from tests.runtime.instructions.tile_harness import CXX, FLAGS, FLOATS, decode, encode
@@ -77,7 +77,7 @@ def test_every_supported_instruction_is_tested() -> None:
     assert [name for name, row in INSTRUCTIONS.items() if not row.unsupported and name not in words] == []
 
 
-@pytest.mark.parametrize("row", ON_ELEMENTS.values(), ids=lambda row: row.cpp)
+@every("row", ON_ELEMENTS.values())
 def test_what_a_row_says_in_pytorch_is_what_is_written_here(row: OpDef) -> None:
     """The cases that are made of rows have the models that were written without them."""
     written, made = CASES[row.cpp], case_of_row(row)
@@ -195,7 +195,7 @@ def test_every_instruction_that_touches_a_tile_is_recorded() -> None:
     assert touching - {row.name for row in INSTRUCTIONS.values() if row.unsupported} - RECORDED.keys() <= made_of_others
 
 
-@pytest.mark.parametrize("name", sorted(RECORDED.keys() & INSTRUCTIONS.keys()))
+@every("name", sorted(RECORDED.keys() & INSTRUCTIONS.keys()))
 def test_operands_read_and_written_are_those_recorded(name: str) -> None:
     row = INSTRUCTIONS[name]
     for reads, writes in RECORDED[name]:

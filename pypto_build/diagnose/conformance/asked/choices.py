@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import question
-from ..question import DEVICE, HERE, SIMULATOR, Array, Group, KnownAnswer, Question, floats
+from ..question import DEVICE, HERE, SIMULATOR, Array, Group, Question, ReferenceAnswer, floats
 
 
 def group() -> Group:
@@ -47,19 +47,21 @@ def _largest(inputs: dict[str, Array]) -> tuple[Question, Question]:
             "max_with_nan",
             "float32",
             (
-                KnownAnswer("NaN where either is", np.where(one | other, nan, greater), HERE | DEVICE),
-                KnownAnswer("NaN where the first is", np.where(one, nan, np.where(other, first, greater)), SIMULATOR),
-                KnownAnswer("NaN where the second is", np.where(other, nan, np.where(one, second, greater))),
-                KnownAnswer("the number where one is", np.fmax(first, second)),
+                ReferenceAnswer("NaN where either is", np.where(one | other, nan, greater), HERE | DEVICE),
+                ReferenceAnswer(
+                    "NaN where the first is", np.where(one, nan, np.where(other, first, greater)), SIMULATOR
+                ),
+                ReferenceAnswer("NaN where the second is", np.where(other, nan, np.where(one, second, greater))),
+                ReferenceAnswer("the number where one is", np.fmax(first, second)),
             ),
         ),
         Question(
             "row_max_with_nan",
             "float32",
             (
-                KnownAnswer("NaN", np.max(some, axis=1, keepdims=True), HERE),
-                KnownAnswer("NaN where it comes first", np.where(np.isnan(some[:, :1]), nan, largest), SIMULATOR),
-                KnownAnswer("the largest number", largest),
+                ReferenceAnswer("NaN", np.max(some, axis=1, keepdims=True), HERE),
+                ReferenceAnswer("NaN where it comes first", np.where(np.isnan(some[:, :1]), nan, largest), SIMULATOR),
+                ReferenceAnswer("the largest number", largest),
             ),
         ),
     )
@@ -72,10 +74,10 @@ def _relu(zeros: Array) -> Question:
         "relu_of_zero",
         "float32",
         (
-            KnownAnswer("0, and NaN stays", np.where(of_nan, nan, positive), HERE),
-            KnownAnswer("-0, and NaN stays", np.where(of_nan, nan, signed), SIMULATOR),
-            KnownAnswer("0, and NaN becomes 0", positive),
-            KnownAnswer("-0, and NaN becomes 0", signed),
+            ReferenceAnswer("0, and NaN stays", np.where(of_nan, nan, positive), HERE),
+            ReferenceAnswer("-0, and NaN stays", np.where(of_nan, nan, signed), SIMULATOR),
+            ReferenceAnswer("0, and NaN becomes 0", positive),
+            ReferenceAnswer("-0, and NaN becomes 0", signed),
         ),
     )
 
@@ -91,16 +93,16 @@ def _comparisons(inputs: dict[str, Array]) -> tuple[Question, Question]:
             "compare_words",
             "float32",
             (
-                KnownAnswer("for equality whatever the mode", yes(words == others), HERE | DEVICE),
-                KnownAnswer("by the mode", yes(words < others), SIMULATOR),
+                ReferenceAnswer("for equality whatever the mode", yes(words == others), HERE | DEVICE),
+                ReferenceAnswer("by the mode", yes(words < others), SIMULATOR),
             ),
         ),
         Question(
             "compare_near",
             "float32",
             (
-                KnownAnswer("what is equal", yes(close == 0), HERE | DEVICE),
-                KnownAnswer("what is within 10^-9", yes(np.abs(close) < 1e-9), SIMULATOR),
+                ReferenceAnswer("what is equal", yes(close == 0), HERE | DEVICE),
+                ReferenceAnswer("what is within 10^-9", yes(np.abs(close) < 1e-9), SIMULATOR),
             ),
         ),
     )
@@ -114,7 +116,9 @@ def _mask_rows(signs: Array) -> Question:
         "mask_rows",
         "float32",
         (
-            KnownAnswer("each row at a row of the mask", chosen(signs[:, :36] > 0), HERE | DEVICE),
-            KnownAnswer("bits run on from row to row", chosen(question.select_running_on(signs > 0, 36, 8)), SIMULATOR),
+            ReferenceAnswer("each row at a row of the mask", chosen(signs[:, :36] > 0), HERE | DEVICE),
+            ReferenceAnswer(
+                "bits run on from row to row", chosen(question.select_running_on(signs > 0, 36, 8)), SIMULATOR
+            ),
         ),
     )

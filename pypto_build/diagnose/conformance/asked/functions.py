@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question, within
+from ..question import DEVICE, HERE, SIMULATOR, Group, Question, ReferenceAnswer, within
 
 
 def group() -> Group:
@@ -25,7 +25,7 @@ def group() -> Group:
             "inverse_root",
             "float32",
             (
-                KnownAnswer("a root and a division, each rounded", in_steps, HERE),
+                ReferenceAnswer("a root and a division, each rounded", in_steps, HERE),
                 *within(1 / np.sqrt(exact), SIMULATOR),
             ),
         ),
@@ -35,11 +35,11 @@ def group() -> Group:
             "subnormal",
             "float32",
             (
-                KnownAnswer("kept", halved.astype(np.float32), HERE | SIMULATOR),
-                KnownAnswer(
+                ReferenceAnswer("kept", halved.astype(np.float32), HERE | SIMULATOR),
+                ReferenceAnswer(
                     "results become zero", np.where(np.abs(halved) < least, 0, halved).astype(np.float32), DEVICE
                 ),
-                KnownAnswer("operands become zero, results are kept", operands_flushed.astype(np.float32)),
+                ReferenceAnswer("operands become zero, results are kept", operands_flushed.astype(np.float32)),
             ),
         ),
     )

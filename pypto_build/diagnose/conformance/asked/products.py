@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import question
-from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question
+from ..question import DEVICE, HERE, SIMULATOR, Group, Question, ReferenceAnswer
 
 
 def group() -> Group:
@@ -30,22 +30,22 @@ def group() -> Group:
         "accumulate_from_c",
         "float32",
         (
-            KnownAnswer("begins with C, each step rounded", steps(c, left, right), HERE | DEVICE),
-            KnownAnswer("begins with C, 16 products at a time", steps(c, left, right, 16)),
-            KnownAnswer("begins with C, 8 products at a time", steps(c, left, right, 8)),
-            KnownAnswer("adds C at the end", (c + product).astype(np.float32), SIMULATOR),
+            ReferenceAnswer("begins with C, each step rounded", steps(c, left, right), HERE | DEVICE),
+            ReferenceAnswer("begins with C, 16 products at a time", steps(c, left, right, 16)),
+            ReferenceAnswer("begins with C, 8 products at a time", steps(c, left, right, 8)),
+            ReferenceAnswer("adds C at the end", (c + product).astype(np.float32), SIMULATOR),
         ),
     )
     order = Question(
         "product_order",
         "float32",
         (
-            KnownAnswer("one after the other", steps(nothing, mixed, more), HERE | SIMULATOR),
-            KnownAnswer("16 at a time, added and rounded once", steps(nothing, mixed, more, 16)),
-            KnownAnswer("16 at a time, rounded and then added", steps(nothing, mixed, more, 16, apart=True)),
-            KnownAnswer("8 at a time, added and rounded once", steps(nothing, mixed, more, 8)),
-            KnownAnswer("32 at a time, added and rounded once", steps(nothing, mixed, more, 32)),
-            KnownAnswer("all at once", steps(nothing, mixed, more, 64)),
+            ReferenceAnswer("one after the other", steps(nothing, mixed, more), HERE | SIMULATOR),
+            ReferenceAnswer("16 at a time, added and rounded once", steps(nothing, mixed, more, 16)),
+            ReferenceAnswer("16 at a time, rounded and then added", steps(nothing, mixed, more, 16, apart=True)),
+            ReferenceAnswer("8 at a time, added and rounded once", steps(nothing, mixed, more, 8)),
+            ReferenceAnswer("32 at a time, added and rounded once", steps(nothing, mixed, more, 32)),
+            ReferenceAnswer("all at once", steps(nothing, mixed, more, 64)),
         ),
     )
     exact = float_left.astype(np.float64) @ float_right.astype(np.float64)
@@ -53,8 +53,8 @@ def group() -> Group:
         "float_products",
         "float32",
         (
-            KnownAnswer("all bits", exact.astype(np.float32), HERE | SIMULATOR),
-            KnownAnswer("operands rounded to HF32", question.hf32(float_left) @ question.hf32(float_right)),
+            ReferenceAnswer("all bits", exact.astype(np.float32), HERE | SIMULATOR),
+            ReferenceAnswer("operands rounded to HF32", question.hf32(float_left) @ question.hf32(float_right)),
         ),
     )
     inputs = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import question
-from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question, floats
+from ..question import DEVICE, HERE, SIMULATOR, Group, Question, ReferenceAnswer, floats
 
 
 def group() -> Group:
@@ -24,44 +24,46 @@ def group() -> Group:
             "round_to_half",
             "float16",
             (
-                KnownAnswer("ties away from zero, as ROUND says", question.half_away(near_half), HERE | DEVICE),
-                KnownAnswer("ties to even whatever the mode", near_half.astype(np.float16), SIMULATOR),
+                ReferenceAnswer("ties away from zero, as ROUND says", question.half_away(near_half), HERE | DEVICE),
+                ReferenceAnswer("ties to even whatever the mode", near_half.astype(np.float16), SIMULATOR),
             ),
         ),
         Question(
             "round_to_bfloat16",
             "bfloat16",
             (
-                KnownAnswer(
+                ReferenceAnswer(
                     "ties away from zero, as ROUND says", question.bfloat16(near_short, away=True), HERE | DEVICE
                 ),
-                KnownAnswer("ties to even whatever the mode", question.bfloat16(near_short, away=False), SIMULATOR),
+                ReferenceAnswer("ties to even whatever the mode", question.bfloat16(near_short, away=False), SIMULATOR),
             ),
         ),
         Question(
             "round_to_whole",
             "float32",
             (
-                KnownAnswer("rounded to whole numbers", np.rint(near_whole), HERE | DEVICE),
-                KnownAnswer("copied", near_whole, SIMULATOR),
+                ReferenceAnswer("rounded to whole numbers", np.rint(near_whole), HERE | DEVICE),
+                ReferenceAnswer("copied", near_whole, SIMULATOR),
             ),
         ),
         Question(
             "round_words",
             "float32",
             (
-                KnownAnswer("towards zero, as TRUNC says", question.words_cut_off(words), HERE | DEVICE),
-                KnownAnswer("to nearest even whatever the mode", words.astype(np.float32), SIMULATOR),
+                ReferenceAnswer("towards zero, as TRUNC says", question.words_cut_off(words), HERE | DEVICE),
+                ReferenceAnswer("to nearest even whatever the mode", words.astype(np.float32), SIMULATOR),
             ),
         ),
         Question(
             "nan_to_integer",
             "int32",
             (
-                KnownAnswer("NaN is 0, others the nearest end", question.to_words(special, 0, high), HERE),
-                KnownAnswer("all the lowest number", question.to_words(special, low, low)),
-                KnownAnswer("NaN is the lowest number, others the nearest end", question.to_words(special, low, high)),
-                KnownAnswer(
+                ReferenceAnswer("NaN is 0, others the nearest end", question.to_words(special, 0, high), HERE),
+                ReferenceAnswer("all the lowest number", question.to_words(special, low, low)),
+                ReferenceAnswer(
+                    "NaN is the lowest number, others the nearest end", question.to_words(special, low, high)
+                ),
+                ReferenceAnswer(
                     "NaN is the largest number, others the nearest end", question.to_words(special, high, high)
                 ),
             ),

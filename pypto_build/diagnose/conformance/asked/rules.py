@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..question import DEVICE, HERE, SIMULATOR, Array, Group, KernelEdit, KnownAnswer, Question
+from ..question import DEVICE, HERE, SIMULATOR, Array, Group, KernelEdit, Question, ReferenceAnswer
 
 _IN_PLACE = (r"TASSIGN\(tmp0__ssa_v0, \d+\)", "TASSIGN(tmp0__ssa_v0, 0)")
 _EDITS = (
@@ -43,8 +43,8 @@ def group() -> Group:
 
 def _question(name: str, right: Array, device: Array) -> Question:
     answers = (
-        KnownAnswer("as if the rule were kept", right, HERE | SIMULATOR),
-        KnownAnswer("as the headers' steps give it", device, DEVICE),
+        ReferenceAnswer("as if the rule were kept", right, HERE | SIMULATOR),
+        ReferenceAnswer("as the headers' steps give it", device, DEVICE),
     )
     return Question(name, right.dtype.name, answers)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import question
-from ..question import DEVICE, HERE, SIMULATOR, Group, KnownAnswer, Question
+from ..question import DEVICE, HERE, SIMULATOR, Group, Question, ReferenceAnswer
 
 
 def group() -> Group:
@@ -24,31 +24,33 @@ def group() -> Group:
             "row_sum_order",
             "float32",
             (
-                KnownAnswer("pieces of 64 in pairs, then a tree of neighbours", question.sum_in_pieces(rows), DEVICE),
-                KnownAnswer("a tree of neighbours in each 64, one after the other", question.sum_of_trees(rows)),
-                KnownAnswer("from left to right", question.sum_in_sequence(rows), SIMULATOR),
-                KnownAnswer("eight side by side", question.sum_by_clang(rows)),
-                KnownAnswer("four vectors of eight side by side", question.sum_side_by_side(rows), HERE),
+                ReferenceAnswer(
+                    "pieces of 64 in pairs, then a tree of neighbours", question.sum_in_pieces(rows), DEVICE
+                ),
+                ReferenceAnswer("a tree of neighbours in each 64, one after the other", question.sum_of_trees(rows)),
+                ReferenceAnswer("from left to right", question.sum_in_sequence(rows), SIMULATOR),
+                ReferenceAnswer("eight side by side", question.sum_by_clang(rows)),
+                ReferenceAnswer("four vectors of eight side by side", question.sum_side_by_side(rows), HERE),
             ),
         ),
         Question(
             "row_sum_half",
             "float16",
             (
-                KnownAnswer("in half, at most 65504", question.neighbours(halves, question.add_saturated), DEVICE),
-                KnownAnswer("in half, infinite beyond", question.neighbours(halves, question.add_floats)),
-                KnownAnswer("in float, rounded once", in_float.astype(np.float16), HERE | SIMULATOR),
+                ReferenceAnswer("in half, at most 65504", question.neighbours(halves, question.add_saturated), DEVICE),
+                ReferenceAnswer("in half, infinite beyond", question.neighbours(halves, question.add_floats)),
+                ReferenceAnswer("in float, rounded once", in_float.astype(np.float16), HERE | SIMULATOR),
             ),
         ),
         Question(
             "col_sum_half",
             "float16",
             (
-                KnownAnswer(
+                ReferenceAnswer(
                     "row after row, each sum rounded", question.sum_in_sequence(columns.T).T, DEVICE | SIMULATOR
                 ),
-                KnownAnswer("pairs of rows, each sum rounded", pairs),
-                KnownAnswer(
+                ReferenceAnswer("pairs of rows, each sum rounded", pairs),
+                ReferenceAnswer(
                     "in float, rounded once",
                     question.sum_in_sequence(columns.T.astype(np.float32)).T.astype(np.float16),
                     HERE,

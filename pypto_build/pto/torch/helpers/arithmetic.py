@@ -1,4 +1,4 @@
-"""Arithmetic that torch lacks or does otherwise: roundings, wrapping, remainders, shifts."""
+"""Arithmetic that torch lacks or defines differently: rounding, wrapping, remainders, shifts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def f32(value: float) -> float:
-    """A scalar rounded to float32."""
+    """Return a scalar rounded to float32."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", float(value)))[0])
     except OverflowError:
@@ -19,7 +19,7 @@ def f32(value: float) -> float:
 
 
 def f16(value: float) -> float:
-    """A scalar rounded to float16."""
+    """Return a scalar rounded to float16."""
     try:
         return float(struct.unpack("<e", struct.pack("<e", float(value)))[0])
     except OverflowError:
@@ -27,35 +27,35 @@ def f16(value: float) -> float:
 
 
 def bf16(value: float) -> float:
-    """A scalar rounded to bfloat16."""
+    """Return a scalar rounded to bfloat16."""
     return float(torch.tensor(f32(value), dtype=torch.float32).to(torch.bfloat16))
 
 
 def whole(value: float | int, bits: int) -> int:
-    """A scalar as a signed integer of so many bits; it wraps."""
+    """Return a scalar as a signed integer of `bits` bits, with wraparound."""
     half = 1 << (bits - 1)
     return (int(value) + half) % (2 * half) - half
 
 
 def natural(value: float | int, bits: int) -> int:
-    """A scalar as an unsigned integer of so many bits; it wraps."""
+    """Return a scalar as an unsigned integer of `bits` bits, with wraparound."""
     return int(value) % (1 << bits)
 
 
 def quotient(a: int, b: int) -> int:
-    """a / b, truncated."""
+    """Return a / b, truncated."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def real_quotient(a: float, b: float) -> float:
-    """a / b, infinite or not a number where b is zero."""
+    """Return a / b; infinite or NaN if b is zero."""
     if b:
         return a / b
     return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
 def real(function: Callable[..., float], *operands: float) -> float:
-    """Return the result of a function of Python's math, infinite or not a number instead of errors."""
+    """Return a version of a function of Python's math that returns infinity or NaN instead of raising."""
     try:
         return function(*operands)
     except OverflowError:
@@ -65,14 +65,14 @@ def real(function: Callable[..., float], *operands: float) -> float:
 
 
 def lesser(a: float, b: float, *, numbers: bool = False) -> float:
-    """The lesser of two; not a number if one of them is not, or (`numbers`) the other one."""
+    """Return the lesser of two numbers. If one is NaN, return NaN, or with `numbers` the other one."""
     if math.isnan(a) or math.isnan(b):
         return (b if math.isnan(a) else a) if numbers else math.nan
     return min(a, b)
 
 
 def greater(a: float, b: float, *, numbers: bool = False) -> float:
-    """The greater of two; not a number if one of them is not, or (`numbers`) the other one."""
+    """Return the greater of two numbers. If one is NaN, return NaN, or with `numbers` the other one."""
     return -lesser(-a, -b, numbers=numbers)
 
 
@@ -82,41 +82,41 @@ def rest(a: int, b: int) -> int:
 
 
 def recast(value: Any, source: torch.dtype, target: torch.dtype) -> Any:
-    """The scalar of another type that has the same bits."""
+    """Return the scalar of another type with the same bits."""
     return torch.tensor([value], dtype=source).view(target).item()
 
 
 def float_bits(value: float) -> int:
-    """The bits of a float32 as an integer."""
+    """Return the bits of a float32 as an integer."""
     return int(struct.unpack("<i", struct.pack("<f", value))[0])
 
 
 def bits_float(value: int) -> float:
-    """The float32 that has these bits."""
+    """Return the float32 with these bits."""
     return float(struct.unpack("<f", struct.pack("<I", value % (1 << 32)))[0])
 
 
 def divide(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Integers, truncated; x / 0 is all ones."""
+    """Return the truncated quotient of integers; x / 0 has all bits set."""
     quotients = torch.div(a.to(torch.int64), torch.where(b == 0, 1, b), rounding_mode="trunc")
     return torch.where(b == 0, -1, quotients)
 
 
 def fmod(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The remainder with the sign of the dividend; an integer modulo zero is itself."""
+    """Return the remainder with the sign of the dividend; an integer modulo zero is itself."""
     if a.dtype.is_floating_point:
         return torch.fmod(a, b)
     return torch.where(b == 0, a, torch.fmod(a, torch.where(b == 0, 1, b)))
 
 
 def remainder(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The remainder with the sign of the divisor; an integer modulo zero is itself."""
+    """Return the remainder with the sign of the divisor; an integer modulo zero is itself."""
     rests = fmod(a, b)
     return torch.where((rests != 0) & ((rests < 0) != (b < 0)) & (b != 0), rests + b, rests)
 
 
 def square_root(value: torch.Tensor) -> torch.Tensor:
-    """Rounded once: torch's own of float32 is one unit off at times."""
+    """Return the correctly rounded square root: torch's own for float32 is sometimes one unit off."""
     return torch.sqrt(value.double()).to(value.dtype)
 
 
@@ -137,18 +137,18 @@ def power(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def shift_left(a: torch.Tensor, by: torch.Tensor, bits: int) -> torch.Tensor:
-    """Zeros where the shift is as wide as the element."""
+    """Shift left; the result is zero if the shift is at least as wide as the element."""
     return torch.where((by >= 0) & (by < bits), a.to(torch.int64) << by.to(torch.int64).clamp(0, bits - 1), 0)
 
 
 def shift_right(a: torch.Tensor, by: torch.Tensor, bits: int) -> torch.Tensor:
-    """Copies of the sign (of an unsigned element zeros) where the shift is as wide as the element."""
+    """Shift right; the result is all sign bits (zero if unsigned) if the shift is at least as wide as the element."""
     by = torch.where((by >= 0) & (by < bits), by.to(torch.int64), 63 if bits == 64 else bits)
     return a.to(torch.int64) >> by
 
 
 def bits_of(value: torch.Tensor) -> torch.Tensor:
-    """The same bytes as signed integers, with which torch can do more than with other types."""
+    """Return the same bytes as signed integers, for which torch has more operations."""
     return value.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[value.element_size()])
 
 
@@ -189,7 +189,7 @@ def round_to(value: torch.Tensor, dtype: torch.dtype, mode: str) -> torch.Tensor
 
 
 def integral(value: torch.Tensor, mode: str) -> torch.Tensor:
-    """Numbers rounded to whole ones, in float64."""
+    """Return numbers rounded to integers, in float64."""
     exact = value.to(torch.float64)
     down = exact.floor()
     if mode == "round":
@@ -200,7 +200,7 @@ def integral(value: torch.Tensor, mode: str) -> torch.Tensor:
 
 
 def to_whole(value: torch.Tensor, mode: str) -> torch.Tensor:
-    """Numbers as whole ones, for a conversion between floating-point types."""
+    """Return numbers rounded to integers, for a conversion between floating-point types."""
     return integral(value, mode)
 
 
@@ -221,14 +221,15 @@ def to_integer(value: torch.Tensor, dtype: torch.dtype, mode: str, saturate: boo
 
 
 def saturated(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Integers, those that do not fit replaced by the nearest that does."""
+    """Return integers clamped to the range of `dtype`."""
     limits = torch.iinfo(dtype)
     return value.to(torch.int64).clamp(limits.min, min(limits.max, 2**63 - 1))
 
 
 def to_float8(value: torch.Tensor, dtype: torch.dtype, mode: str, saturate: bool) -> torch.Tensor:
-    """Numbers rounded to an eight-bit floating-point type; those beyond its largest are not a number (of f8E5M2
-    infinite), or the largest."""
+    """Return numbers rounded to an eight-bit floating-point type. Those beyond its range become NaN (infinite in
+    f8E5M2), or with `saturate` the largest.
+    """
     largest, beyond = (0x7E, 0x7F) if dtype == torch.float8_e4m3fn else (0x7B, 0x7C)
     steps = torch.arange(largest + 1, dtype=torch.uint8).view(dtype).double()
     steps = torch.cat((steps, 2 * steps[-1:] - steps[-2:-1]))  # and what would come next

@@ -1,4 +1,4 @@
-"""The block of a launch as which a kernel runs."""
+"""The current block of a launch, which the running kernel reads."""
 
 from __future__ import annotations
 

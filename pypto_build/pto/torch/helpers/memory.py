@@ -27,13 +27,13 @@ class Memory:
         self.views: dict[torch.dtype, torch.Tensor] = {}
 
     def typed(self, dtype: torch.dtype) -> torch.Tensor:
-        """All of it as elements of one type."""
+        """Return the whole memory as elements of one type."""
         if dtype not in self.views:
             self.views[dtype] = self.bytes.view(dtype)
         return self.views[dtype]
 
     def tile(self, address: int, dtype: torch.dtype, rows: int, cols: int, **how: Any) -> Tile:
-        """A tile at a byte address."""
+        """Return a tile at a byte address."""
         return Tile(self, address, dtype, rows, cols, **how)
 
 
@@ -69,11 +69,13 @@ class Tile:
 
     @property
     def flat(self) -> torch.Tensor:
-        """The elements as they lie in memory, from the tile's first to the end of the memory."""
+        """Return the elements in memory order, from the tile's first to the end of the memory."""
         return self.elements[self.start :]
 
     def strides(self) -> tuple[int, int, int, int]:
-        """Distance in elements of fractals below and beside each other, and of elements within a fractal."""
+        """Return four distances in elements: to the fractal below and to the right, and to the element below and to
+        the right within a fractal.
+        """
         (high, wide), layout = self.fractal, self.layout
         if layout == "row":
             return self.cols, 1, 0, 0
@@ -93,7 +95,9 @@ class Tile:
         return row // high * down + col // wide * right + row % high * inner_down + col % wide * inner_right
 
     def fractals(self, rows: int, cols: int) -> torch.Tensor:
-        """The elements of the first rows and columns, whole fractals: fractals down, down in one, fractals right, …"""
+        """Return the elements of the first rows and columns as whole fractals, with axes: fractals down, rows in a
+        fractal, fractals right, columns.
+        """
         down, right, inner_down, inner_right = self.strides()
         if inner_down + inner_right == 0:
             return torch.as_strided(self.elements, (rows, 1, cols, 1), (down, 0, right, 0), self.start)
@@ -102,7 +106,7 @@ class Tile:
         return torch.as_strided(self.elements, shape, (down, inner_down, right, inner_right), self.start)
 
     def read(self, rows: int, cols: int) -> torch.Tensor:
-        """The first rows and columns, in the tile's own element type."""
+        """Return the first rows and columns, in the tile's own element type."""
         if self.layout in ("row", "col"):
             strides = (self.cols, 1) if self.layout == "row" else (1, self.rows)
             return torch.as_strided(self.elements, (rows, cols), strides, self.start)
@@ -133,20 +137,21 @@ class Tile:
         fractals.copy_(value.reshape(fractals.shape))
 
     def window(self, row: int, col: int, rows: int, cols: int, valid: tuple[int, int] | None = None) -> Tile:
-        """The part of the tile that starts at an element; it shares the bytes and keeps the distance of rows."""
+        """Return the part of the tile that starts at an element, sharing its bytes and row stride."""
         return Tile(
             self.memory, self.address + self.offset(row, col) * self.dtype.itemsize, self.dtype, self.rows, self.cols,
             valid=valid or (rows, cols), layout=self.layout, fractal=self.fractal, pad=self.pad,
         )  # fmt: skip
 
     def seen_as(self, dtype: torch.dtype, rows: int, cols: int, **how: Any) -> Tile:
-        """The same bytes as a tile of another type."""
+        """Return a tile of another type on the same bytes."""
         return Tile(self.memory, self.address, dtype, rows, cols, **how)
 
 
 class Pointer:
-    """An element of global memory, of which `elements` is the whole tensor it points into. `windows` remembers what
-    was seen from there."""
+    """A pointer to an element of global memory; `elements` is the whole tensor that it points into. `windows` caches
+    windows at this address.
+    """
 
     __slots__ = ("elements", "offset", "windows")
 
@@ -178,7 +183,7 @@ class Pointer:
 
 
 def pointer(argument: torch.Tensor | Pointer, dtype: torch.dtype) -> Pointer:
-    """A kernel's argument, a tensor or a pointer, as a pointer to elements of this type."""
+    """Return a kernel's argument (a tensor or a pointer) as a pointer to elements of this type."""
     if isinstance(argument, torch.Tensor):
         storage = argument.untyped_storage().nbytes() // argument.element_size()
         argument = Pointer(torch.as_strided(argument, (storage,), (1,), 0), int(argument.storage_offset()))
@@ -211,7 +216,7 @@ def outside(shape: Sequence[int], strides: Sequence[int], first: int, last: int,
 
 
 def accumulate(target: torch.Tensor, value: torch.Tensor) -> None:
-    """Add to elements in global memory."""
+    """Add `value` to elements in global memory."""
     target.copy_(_widened(target) + value)
 
 
@@ -238,7 +243,7 @@ class View:
         return View(self.start + offset, shape, self.strides, self.layout)
 
     def elements(self) -> torch.Tensor:
-        """The elements, sharing memory with the tensor. IndexError where they lie outside of it."""
+        """Return the elements, sharing memory with the tensor. Raises IndexError if the view extends beyond it."""
         last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
         memory, offset = self.start.elements, self.start.offset
         if 0 not in self.shape and not 0 <= offset <= offset + last < memory.numel():
@@ -246,7 +251,9 @@ class View:
         return torch.as_strided(memory, self.shape, self.strides, offset)
 
     def matrix(self) -> torch.Tensor:
-        """The elements as rows and columns of a tile; shares memory with the tensor where two dimensions suffice."""
+        """Return the elements as rows and columns of a tile; they share memory with the tensor if two dimensions
+        suffice.
+        """
         elements = self.elements()
         if elements.dim() == 2 and self.layout != "nz":
             return elements
@@ -259,7 +266,7 @@ class View:
         return elements.reshape(a * b * c * d, e)
 
     def put(self, value: torch.Tensor, add: bool = False) -> None:
-        """Write a matrix to the upper left of `matrix`."""
+        """Write a matrix to the upper left part of `matrix`."""
         rows, cols = value.shape
         elements = self.elements()
         if elements.dim() == 2 and self.layout != "nz":
@@ -280,7 +287,7 @@ class View:
 
 
 def load(tile: Tile, view: View) -> None:
-    """The valid part of a tile from global memory; a tile with a pad value has it everywhere else."""
+    """Load the valid part of a tile from global memory; a tile with a pad value has it everywhere else."""
     rows, cols = tile.valid
     value = view.matrix()[:rows, :cols]
     tile[:] = value if value.dtype == tile.dtype else value.contiguous().view(tile.dtype)
@@ -289,7 +296,7 @@ def load(tile: Tile, view: View) -> None:
 
 
 def store(view: View, tile: Tile, *, add: bool = False) -> None:
-    """The valid part of a tile to global memory; the accumulator is converted on the way."""
+    """Store the valid part of a tile to global memory; the accumulator is converted."""
     value = tile[:]
     target = view.start.elements.dtype
     if value.dtype != target and not (target.is_floating_point and value.dtype.is_floating_point):
@@ -299,7 +306,7 @@ def store(view: View, tile: Tile, *, add: bool = False) -> None:
 
 
 def pad_value(dtype: torch.dtype, pad: str) -> float | int:
-    """Return the number that padding consists of; always zero for floating-point types of eight bits."""
+    """Return the number used for padding; always zero for floating-point types of eight bits."""
     if pad not in ("max", "min") or (dtype.is_floating_point and dtype.itemsize == 1):
         return 0
     if dtype.is_floating_point:
@@ -309,7 +316,7 @@ def pad_value(dtype: torch.dtype, pad: str) -> float | int:
 
 
 def padded(value: torch.Tensor, rows: int, cols: int, pad: str) -> torch.Tensor:
-    """A matrix made larger, with the pad value around it."""
+    """Return a matrix enlarged by the pad value."""
     if value.shape == (rows, cols):
         return value
     result = torch.full((rows, cols), pad_value(value.dtype, pad), dtype=value.dtype)
@@ -318,7 +325,7 @@ def padded(value: torch.Tensor, rows: int, cols: int, pad: str) -> torch.Tensor:
 
 
 def fill_around(tile: Tile, rows: int, cols: int) -> None:
-    """The pad value everywhere but in the first rows and columns."""
+    """Write the pad value everywhere except in the first rows and columns."""
     whole = tile.read(tile.rows, tile.cols).clone()
     padded = torch.full_like(whole, pad_value(tile.dtype, tile.pad))
     padded[:rows, :cols] = whole[:rows, :cols]
@@ -326,26 +333,26 @@ def fill_around(tile: Tile, rows: int, cols: int) -> None:
 
 
 def fillpad(tile: Tile, source: Tile) -> None:
-    """The valid part of `source`, and the pad value everywhere else."""
+    """Write the valid part of `source`, and the pad value everywhere else."""
     rows, cols = source.valid
     tile[:] = source.read(rows, cols).clone()
     fill_around(tile, rows, cols)
 
 
 def extract(source: Tile, row: int, col: int, valid: tuple[int, int]) -> torch.Tensor:
-    """So many rows and columns from an element on."""
+    """Return a part of the tile with `valid` rows and columns that starts at an element."""
     return source[row + valid[0], col + valid[1]][row:, col:]
 
 
 def block_of(value: torch.Tensor, row: int, col: int, rows: int, cols: int) -> torch.Tensor:
-    """So many rows and columns of a matrix from an element on. IndexError where they lie outside of it."""
+    """Return `rows` x `cols` elements of a matrix that start at an element. Raises IndexError outside of the matrix."""
     if not (0 <= row <= row + rows <= value.shape[0] and 0 <= col <= col + cols <= value.shape[1]):
         raise IndexError(f"{rows} x {cols} elements from ({row}, {col}) on of a tile that has {list(value.shape)}")
     return value[row : row + rows, col : col + cols]
 
 
 def insert(target: Tile, row: int, col: int, value: torch.Tensor) -> None:
-    """A matrix into a tile, its first element at a row and column."""
+    """Write a matrix into a tile, beginning at a row and column."""
     rows, cols = value.shape
     whole = target.read(row + rows, col + cols).clone()
     whole[row:, col:] = value.to(target.dtype)
@@ -353,12 +360,12 @@ def insert(target: Tile, row: int, col: int, value: torch.Tensor) -> None:
 
 
 def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The product, summed in float64 and rounded once to float32; of integers exactly."""
+    """Return the product, summed in float64 and rounded once to float32; exact for integers."""
     product = a.double() @ b.double()
     return product.float() if a.dtype.is_floating_point else product.to(torch.int64)
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The product where the second operand may have more rows than the first has columns; those do not count."""
+    """Return the product; rows of the second operand beyond the columns of the first are ignored."""
     depth = min(a.shape[1], b.shape[0])
     return multiply(a[:, :depth], b[:depth])

@@ -1,4 +1,4 @@
-"""Cross-core pipes, and the scheduler that runs the members of a group in turns."""
+"""Cross-core pipes, and the scheduler that runs the members of a group round-robin."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _lanes = [1]
 
 
 def _reset_pipes() -> None:
-    """Empty all pipes: a group starts with none of another's tiles."""
+    """Empty all pipes, so that a group does not see tiles of another group."""
     for pipe in _pipes.values():
         pipe.clear()
     _current_sb[0] = 0
@@ -94,12 +94,14 @@ def _open_pipe(
 
 
 def _lanes_of(pipe: _Pipe) -> tuple[int, ...]:
-    """The vector cores that take part in a pipe."""
+    """Return the numbers of the vector cores that use a pipe."""
     return (0,) if pipe.unsplit == "none" else tuple(range(_lanes[0]))
 
 
-def _place(tile: Tile, split: int) -> tuple[int, int]:
-    """Row and column of the slot where this vector core's part starts. Of odd extents the first core has one more."""
+def _part_origin(tile: Tile, split: int) -> tuple[int, int]:
+    """Return row and column of the slot at which this vector core's part starts. The first core has one more of an
+    odd extent.
+    """
     lane, (rows, cols) = _current_sb[0], tile.valid
     return {
         0: (0, 0), 1: (lane * tile.rows, 0), 2: (0, lane * tile.cols),
@@ -128,14 +130,14 @@ def _entry(tile: Tile, row: int = 0, col: int = 0) -> _Entry:
 
 
 def _tpush_to_aiv(pipe: _Pipe, tile: Tile, split: int) -> Tile:
-    """The cube core's tile to the vector core, whole or in halves for two of them."""
+    """Push the cube core's tile to the vector core, as a whole or in halves for two of them."""
     for lane in pipe.lanes[: 2 if split else 1]:
         lane.append(_entry(tile))
     return tile
 
 
 def _tpop_from_aic(pipe: _Pipe, split: int, tile: Tile) -> Tile:
-    """The oldest tile of the cube core; halves put together again where no scheduler runs two vector cores."""
+    """Pop the oldest tile of the cube core; halves are joined if no scheduler runs two vector cores."""
     if _current_sb[0] and not split:
         _fill(tile, [], 0, 0)
         return tile
@@ -147,7 +149,7 @@ def _tpop_from_aic(pipe: _Pipe, split: int, tile: Tile) -> Tile:
 
 
 def _tpush_to_aic(pipe: _Pipe, tile: Tile, split: int) -> Tile:
-    """The vector core's tile to the cube core."""
+    """Push the vector core's tile to the cube core."""
     if _current_sb[0] and not split:
         return tile
     pipe.lanes[0].append(_entry(tile))
@@ -155,14 +157,14 @@ def _tpush_to_aic(pipe: _Pipe, tile: Tile, split: int) -> Tile:
 
 
 def _tpop_from_aiv(pipe: _Pipe, split: int, tile: Tile) -> Tile:
-    """The oldest tile of the vector core."""
+    """Pop the oldest tile of the vector core."""
     _fill(tile, [pipe.lanes[0].popleft()], 0, 0)
     return tile
 
 
 @dataclass
 class _WaitPop:
-    """A member waits until the pipe has something for every one of these lanes."""
+    """A request of a member to wait until the pipe has an entry for each of these lanes."""
 
     pipe: _Pipe
     lanes: tuple[int, ...]
@@ -176,7 +178,7 @@ class _WaitPop:
 
 @dataclass
 class _WaitPush:
-    """A member waits until the pipe has a free slot for every one of these lanes."""
+    """A request of a member to wait until the pipe has a free slot for each of these lanes."""
 
     pipe: _Pipe
     lanes: tuple[int, ...]
@@ -194,26 +196,26 @@ Steps = Generator[Any, Any, Any]
 
 
 def _tpush_to_aiv_g(pipe: _Pipe, tile: Tile, split: int) -> Steps:
-    """The cube core's tile to all vector cores of the group."""
+    """Push the cube core's tile to all vector cores of the group."""
     yield _WaitPush(pipe, _lanes_of(pipe), _entry(tile))
     return tile
 
 
 def _tpop_from_aic_g(pipe: _Pipe, split: int, tile: Tile) -> Steps:
-    """This vector core's part of the cube core's oldest tile. Without split the second core gets zeros."""
+    """Pop this vector core's part of the cube core's oldest tile. Without split the second core gets zeros."""
     lane = _current_sb[0]
     entries = [] if lane not in _lanes_of(pipe) else (yield _WaitPop(pipe, (lane,)))
     if split or lane == 0 or pipe.unsplit == "copy":
-        _fill(tile, entries, *_place(tile, split))
+        _fill(tile, entries, *_part_origin(tile, split))
     else:
         _fill(tile, [], 0, 0)
     return tile
 
 
 def _tpush_to_aic_g(pipe: _Pipe, tile: Tile, split: int) -> Steps:
-    """This vector core's part of a tile for the cube core. Without split only the first core's counts."""
+    """Push this vector core's part of a tile to the cube core. Without split only the first core's part counts."""
     lane = _current_sb[0]
-    entry = _entry(tile, *_place(tile, split))
+    entry = _entry(tile, *_part_origin(tile, split))
     if not split and lane:
         entry = _Entry(entry.value[:0])
     if lane in _lanes_of(pipe):
@@ -222,7 +224,7 @@ def _tpush_to_aic_g(pipe: _Pipe, tile: Tile, split: int) -> Steps:
 
 
 def _tpop_from_aiv_g(pipe: _Pipe, split: int, tile: Tile) -> Steps:
-    """The oldest tile of the vector cores, put together of their parts."""
+    """Pop the oldest tile of the vector cores, joined from their parts."""
     entries = yield _WaitPop(pipe, _lanes_of(pipe))
     _fill(tile, entries, 0, 0)
     return tile
@@ -230,7 +232,7 @@ def _tpop_from_aiv_g(pipe: _Pipe, split: int, tile: Tile) -> Steps:
 
 @dataclass
 class _Barrier:
-    """A member waits until all others are at a barrier, too, or have ended."""
+    """A request of a member to wait until all others are at a barrier, too, or have ended."""
 
 
 def _barrier_g() -> Steps:
@@ -274,7 +276,7 @@ def _run_scheduler(tasks: list[tuple[str, Any, int]]) -> Any:
 
 
 def _advance(number: int, member: Any, lane: int, value: Any, waiting: dict[int, Any], results: list[Any]) -> None:
-    """Let one member go on to its next request or to its end."""
+    """Run one member up to its next request or to its end."""
     _current_sb[0] = lane
     try:
         waiting[number] = member.send(value)

@@ -10,13 +10,13 @@ from .special import _records
 
 
 def load_tile(tensor: torch.Tensor, offsets: tuple[int, ...], shape: tuple[int, ...]) -> torch.Tensor:
-    """A copy of a part of a tensor as a matrix; leading dimensions are rows, too."""
+    """Return a copy of a part of a tensor as a matrix; all dimensions but the last become rows."""
     part = tensor[tuple(slice(o, o + n) for o, n in zip(offsets, shape, strict=True))]
     return part.reshape(-1, part.shape[-1]).clone()
 
 
 def store_tile(tensor: torch.Tensor, offsets: tuple[int, ...], tile: torch.Tensor, *, add: bool = False) -> None:
-    """A matrix into a tensor, from an element on."""
+    """Write a matrix into a tensor, beginning at an element."""
     rows, cols = tile.shape
     shape = [1] * (tensor.dim() - 2) + [rows, cols]
     if tensor.dim() == 1:
@@ -30,7 +30,7 @@ def store_tile(tensor: torch.Tensor, offsets: tuple[int, ...], tile: torch.Tenso
 
 
 def fill_pad(tile: torch.Tensor, rows: int, cols: int, pad: str) -> torch.Tensor:
-    """The tile with the pad value around it."""
+    """Return the tile enlarged by the pad value."""
     limits = torch.finfo(tile.dtype) if tile.dtype.is_floating_point else torch.iinfo(tile.dtype)
     infinite = tile.dtype.is_floating_point
     values: dict[str, Any] = {
@@ -42,7 +42,7 @@ def fill_pad(tile: torch.Tensor, rows: int, cols: int, pad: str) -> torch.Tensor
 
 
 def sorted_groups(values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    """Every 32 values of a row in descending order, each followed by its index as the bits of a value."""
+    """Sort every 32 values of a row in descending order; each is followed by its index as the bits of a value."""
     rows, cols = values.shape
     parts = []
     for start in range(0, cols, 32):
@@ -55,7 +55,7 @@ def sorted_groups(values: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
 
 
 def merged_blocks(records: torch.Tensor, length: int) -> torch.Tensor:
-    """Every four sorted blocks of `length` elements of a row merged into one."""
+    """Merge every four sorted blocks of `length` elements of a row into one."""
     rows = []
     for row in records:
         words = row.contiguous().view(torch.int32).reshape(-1, 2)
@@ -70,12 +70,12 @@ def merged_blocks(records: torch.Tensor, length: int) -> torch.Tensor:
 
 
 def slice_tensor(tensor: torch.Tensor, shape: tuple[int, ...], offsets: tuple[int, ...]) -> torch.Tensor:
-    """A part of a tensor that shares its memory."""
+    """Return a part of a tensor that shares its memory."""
     return tensor[tuple(slice(o, o + n) for o, n in zip(offsets, shape, strict=True))]
 
 
 def create_tensor(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Memory for a tensor of the program's own."""
+    """Return memory for a tensor that belongs to the program."""
     return torch.zeros(shape, dtype=dtype)
 
 
@@ -83,7 +83,7 @@ _program_block = [0, 1]  # number of the block, how many there are
 
 
 def spmd(blocks: int, kernel: Any, *arguments: Any) -> None:
-    """A kernel on so many blocks."""
+    """Run a kernel on `blocks` blocks."""
     for number in range(blocks):
         _program_block[:] = [number, blocks]
         kernel(*arguments)

@@ -13,7 +13,7 @@ from .pipes import _relax
 
 
 def put(dst: View, src: View, *, add: bool = False) -> None:
-    """The elements of one view to another of the same extents, in global memory."""
+    """Copy the elements of one view to another of the same extents, in global memory."""
     if add:
         accumulate(dst.elements(), src.elements())
     else:
@@ -33,7 +33,7 @@ def holds(signal: View, value: int, comparison: str) -> bool:
 
 @dataclass
 class _WaitSignal:
-    """A member waits until a comparison holds for every signal of a view."""
+    """A request of a member to wait until a comparison holds for every signal of a view."""
 
     signal: View
     value: int
@@ -60,46 +60,46 @@ def wait(signal: View, value: int, comparison: str) -> None:
 
 
 def wait_g(signal: View, value: int, comparison: str) -> Generator[Any, Any, Any]:
-    """The same for a member of a group, whose other members go on."""
+    """Wait for signals in a member of a group, whose other members continue."""
     yield _WaitSignal(signal, value, comparison)
 
 
 def _five(view: View) -> torch.Tensor:
-    """A view's elements with five extents, as instructions see them: leading ones are 1."""
+    """Return a view's elements with five extents, as instructions see them: missing leading extents are 1."""
     elements = view.elements()
     return elements[(None,) * (5 - elements.dim())]
 
 
 def _rows_of(whole: View, rank: int, part: torch.Tensor) -> torch.Tensor:
-    """Return the rows of one rank in a view with the rows of all ranks below each other."""
+    """Return the rows of one rank in a view that stacks the rows of all ranks."""
     elements = _five(whole)
     start = rank * part.shape[3]
     return elements[: part.shape[0], : part.shape[1], : part.shape[2], start : start + part.shape[3], : part.shape[4]]
 
 
 def broadcast(group: list[View], src: View) -> None:
-    """The elements to every member."""
+    """Copy the elements to every member."""
     value = _five(src).clone()
     for member in group:
         _rows_of(member, 0, value).copy_(value)
 
 
 def gather_ranks(group: list[View], dst: View) -> None:
-    """The rows of all members, one below the other."""
+    """Stack the rows of all members in the destination."""
     for rank, member in enumerate(group):
         value = _five(member)
         _rows_of(dst, rank, value).copy_(value)
 
 
 def scatter_ranks(group: list[View], src: View) -> None:
-    """Rows to all members, the opposite of gathering."""
+    """Distribute rows to all members, the inverse of gathering."""
     for rank, member in enumerate(group):
         target = _five(member)
         target.copy_(_rows_of(src, rank, target))
 
 
 def reduce_ranks(group: list[View], dst: View, op: str) -> None:
-    """The sum, maximum or minimum over the members in their order, each step in their element type."""
+    """Compute the sum, maximum or minimum over the members in their order, each step in their element type."""
     result = _five(group[0]).clone()
     for member in group[1:]:
         value = _five(member)

@@ -12,7 +12,7 @@ from .memory import Tile, View
 
 
 def put_mask(tile: Tile, mask: torch.Tensor) -> None:
-    """Truth values as bits, the first one lowest; each row starts a row of the tile."""
+    """Write truth values as bits, the first one lowest; each row starts a row of the tile."""
     rows, cols = mask.shape
     padded = torch.nn.functional.pad(mask.to(torch.int32), (0, -cols % 8)).reshape(rows, -1, 8)
     packed = (padded << torch.arange(8, dtype=torch.int32)).sum(-1).to(torch.uint8)
@@ -22,7 +22,7 @@ def put_mask(tile: Tile, mask: torch.Tensor) -> None:
 
 
 def mask_of(tile: Tile, valid: tuple[int, int]) -> torch.Tensor:
-    """So many rows and columns of truth values."""
+    """Return `valid` rows and columns of truth values."""
     rows, cols = valid
     row_bytes = tile.cols * tile.dtype.itemsize
     packed = torch.as_strided(tile.memory.bytes, (rows, -(-cols // 8)), (row_bytes, 1), tile.address)
@@ -31,7 +31,9 @@ def mask_of(tile: Tile, valid: tuple[int, int]) -> torch.Tensor:
 
 
 def per_row(tile: Tile, valid: tuple[int, int]) -> torch.Tensor:
-    """The operand of a broadcast along rows: one value a row, or a block of 32 bytes that repeats along the row."""
+    """Return the operand of a broadcast along rows: one value a row, or a block of 32 bytes that repeats along the
+    row.
+    """
     rows, cols = valid
     if tile.layout == "row" and tile.cols * tile.dtype.itemsize == 32 and tile.valid[1] > 1:
         return tile[rows, tile.cols].repeat(1, -(-cols // tile.cols))[:, :cols]
@@ -50,8 +52,9 @@ def partial(function: Any, a: Tile, b: Tile, valid: tuple[int, int], into: torch
 
 
 def partial_arg(value: Tile, index: Tile, a: Tile, b: Tile, a_index: Tile, b_index: Tile, *, largest: bool) -> None:
-    """The greater (or smaller) of two tiles and its index, the first one's of equal values; where only one is valid,
-    that one."""
+    """Write the greater (or smaller) of two tiles and its index, for equal values the first one's. Where only one
+    tile is valid, its element is written.
+    """
     rows, cols = value.valid
     inside = []
     for tile in (a, b):
@@ -102,7 +105,7 @@ def lowest(value: torch.Tensor, dim: int) -> torch.Tensor:
 
 
 def gather(source: Tile, index: torch.Tensor) -> torch.Tensor:
-    """Elements by their position in memory, counted from the tile's first; zero beyond the memory."""
+    """Return elements by their position in memory, counted from the tile's first; zero beyond the memory."""
     elements = source.flat
     index = index.to(torch.int64)
     inside = (index >= 0) & (index < elements.numel())
@@ -113,7 +116,7 @@ def gather(source: Tile, index: torch.Tensor) -> torch.Tensor:
 def put_packed(target: Tile, chosen: torch.Tensor, *, rows: bool) -> None:
     """Write the elements that a mask pattern chose.
 
-    With `rows`, a row's elements follow the previous row's at once, across the rows of the tile.
+    With `rows`, the elements of all rows are packed contiguously, across the rows of the tile.
     """
     chosen = chosen.contiguous().view(target.dtype)
     if rows:
@@ -166,7 +169,7 @@ def gather_compared(target: Tile, count: Tile, source: Tile, threshold: Any, *, 
 
 
 def scatter(target: Tile, source: torch.Tensor, index: torch.Tensor) -> None:
-    """Elements to positions in memory, counted from the tile's first; the last of equal positions wins."""
+    """Write elements to positions in memory, counted from the tile's first; the last of equal positions wins."""
     elements = bits_of(target.flat)
     position, value = index.to(torch.int64).reshape(-1), bits_of(source).reshape(-1)
     inside = (position >= 0) & (position < elements.numel())
@@ -191,7 +194,7 @@ def spread(target: Tile, source: torch.Tensor, period: int, first: int, dim: int
 
 
 def _positions(index: torch.Tensor, count: int, outside: str) -> torch.Tensor:
-    """Indices made to lie within `count`, -1 where the access is left out."""
+    """Return the indices limited to `count`; -1 for an access that is left out."""
     if outside == "clamp":
         return index.clamp(0, count - 1)
     if outside == "wrap":
@@ -208,7 +211,7 @@ _COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def gather_global(target: Tile, table: View, index: Tile, *, rows: bool, outside: str) -> None:
-    """Rows of a table in global memory, or its elements in row-major order, by index."""
+    """Gather rows of a table in global memory, or its elements in row-major order, by index."""
     height, width = target.valid
     elements = View(table.start, (table.start.elements.numel() - table.start.offset,), (1,)).elements()
     offsets = _table_offsets(table, index, (height, width), rows, outside)
@@ -218,7 +221,9 @@ def gather_global(target: Tile, table: View, index: Tile, *, rows: bool, outside
 
 
 def scatter_global(table: View, source: Tile, index: Tile, *, rows: bool, outside: str, combine: str) -> None:
-    """The opposite; elements of equal positions are combined: none (the last wins), add, max, min."""
+    """Scatter into a table, the inverse of `gather_global`. Elements of equal positions are combined: none (the last
+    wins), add, max, min.
+    """
     elements = View(table.start, (table.start.elements.numel() - table.start.offset,), (1,)).elements()
     offsets = _table_offsets(table, index, source.valid, rows, outside).reshape(-1)
     value = source[:].reshape(-1).to(elements.dtype)
@@ -230,7 +235,7 @@ def scatter_global(table: View, source: Tile, index: Tile, *, rows: bool, outsid
 
 
 def _table_offsets(table: View, index: Tile, valid: tuple[int, int], rows: bool, outside: str) -> torch.Tensor:
-    """For each element of a tile, how far from the table's first element its counterpart lies; -1 for none."""
+    """Return, for each element of a tile, the offset of its counterpart in the table; -1 for none."""
     height, width = valid
     shape = (1,) * (5 - len(table.shape)) + tuple(table.shape)
     strides = (0,) * (5 - len(table.shape)) + tuple(table.strides)
@@ -261,7 +266,7 @@ def _table_offsets(table: View, index: Tile, valid: tuple[int, int], rows: bool,
 
 
 def _records(values: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
-    """Positions of the values in descending order, equal ones in their order; not-a-number first."""
+    """Return the positions of the values in descending order; equal values keep their order, NaN comes first."""
     key = torch.where(values.isnan(), torch.inf, values.double())
     key = torch.where(values.isnan(), key, key + 0.0)
     first = torch.argsort(key, dim=-1, descending=True, stable=True)
@@ -270,7 +275,7 @@ def _records(values: torch.Tensor, bits: torch.Tensor) -> torch.Tensor:
 
 
 def sort_groups(target: Tile, source: Tile, index: Tile) -> None:
-    """Every 32 values of a row sorted in descending order, written as records of value and index, 8 bytes each."""
+    """Sort every 32 values of a row in descending order, as records of value and index, 8 bytes each."""
     rows, cols = source.valid
     values = source[:]
     names = index.read(1 if index.rows == 1 else rows, cols).expand(rows, cols).contiguous().view(torch.int32)
@@ -286,13 +291,13 @@ def sort_groups(target: Tile, source: Tile, index: Tile) -> None:
 
 
 def _record_values(records: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The values of records, which are rows of two 32-bit words."""
+    """Return the values of records, which are rows of two 32-bit words."""
     words = records[:, 0].contiguous()
     return words.view(torch.float32) if dtype == torch.float32 else words.view(torch.float16)[::2]
 
 
 def merge_blocks(target: Tile, source: Tile, length: int) -> None:
-    """Every four sorted blocks of `length` elements of a row merged into one."""
+    """Merge every four sorted blocks of `length` elements of a row into one."""
     size = source.dtype.itemsize
     records = source.valid[1] * size // 8
     block = length * size // 8
@@ -307,7 +312,9 @@ def merge_blocks(target: Tile, source: Tile, length: int) -> None:
 
 
 def merge_lists(target: Tile, sources: list[Tile], *, until_exhausted: bool) -> list[int]:
-    """Merge sorted lists, with `until_exhausted` until one list is used up; return the numbers taken of each."""
+    """Merge sorted lists; with `until_exhausted`, stop when one list is used up. Return how many elements of each
+    were used.
+    """
     size = target.dtype.itemsize
     limit = target.valid[1] * size // 8
     lists = [tile.flat[: tile.valid[1]].clone().view(torch.int32).reshape(-1, 2) for tile in sources]
@@ -370,7 +377,7 @@ def histogram(target: Tile, source: torch.Tensor, index: Tile, *, byte: int, wid
 
 
 def row_parameter(tile: Tile, valid: tuple[int, int]) -> torch.Tensor:
-    """Scales for each row, or one for all."""
+    """Return the scales for each row, or one for all rows."""
     rows, cols = valid
     have = tile.valid
     scales: torch.Tensor = tile[max(have[0], 1), max(have[1], 1)].float()
@@ -379,7 +386,9 @@ def row_parameter(tile: Tile, valid: tuple[int, int]) -> torch.Tensor:
 
 
 def scaled(value: torch.Tensor, scale: Any, dtype: torch.dtype, *, relu: bool) -> torch.Tensor:
-    """Return values as they leave the accumulator: scaled, optionally cut below zero, rounded to nearest, saturated."""
+    """Return values converted as when leaving the accumulator: scaled, optionally clamped to zero, rounded to
+    nearest, saturated.
+    """
     result: torch.Tensor = value.float() * scale
     result = result.clamp(min=0) if relu else result
     if dtype.is_floating_point:
@@ -389,7 +398,7 @@ def scaled(value: torch.Tensor, scale: Any, dtype: torch.dtype, *, relu: bool) -
 
 
 def column_scales(tile: Tile, cols: int) -> torch.Tensor:
-    """One scale a column; of 64 bits, the low half is the float."""
+    """Return one scale for each column; the low half of a 64-bit scale is the float."""
     raw = tile.flat[:cols]
     if raw.element_size() == 8:
         return raw.contiguous().view(torch.float32)[::2]
