@@ -423,7 +423,7 @@ def test_a_calibration_finds_the_memory_that_was_measured(tmp_path: Path) -> Non
         file, path = tmp_path / name, tmp_path / "rates.toml"
         write(file, rows)
         result = calibrate(recording, A2, measured_times(file, recording, A2, {0: "reader"}), name, {0: "reader"})
-        assert {rate.name for rate in result.changed} == {"hbm", "hbm.read"}
+        assert {"hbm", "hbm.read"} <= {rate.name for rate in result.changed} <= {"hbm", "hbm.read", "issue"}
         assert {rate.source for rate in result.changed} == {f"fitted to {name}"}
         assert result.before > 40 and result.after < 5
         lines = write_rates(path, result)
