@@ -156,7 +156,7 @@ def one_of(option: str, value: str, choices: Sequence[str]) -> None:
 def require_one_rank(rank: str) -> None:
     """Raise a usage error if RANK= names another than the only rank of an artifact for one chip."""
     if rank not in ("", "0"):
-        raise ArtifactError(f"RANK={rank}", "the artifact is for one chip, which is rank 0", "leave it out")
+        raise ArtifactError(f"RANK={rank}", "the artifact runs on one chip, so its only rank is 0", "leave out RANK=")
 
 
 def taking_long(doing: str) -> AbstractContextManager[bool]:

@@ -297,18 +297,21 @@ ERRORS = {
     "no window": (
         "pl.write(y, [0, 0], pld.rank(pld.get_comm_ctx(x)))",
         CALL,
-        "9:34: pld.system.get_comm_ctx: window is a Tensor[[1, 64], FP32], not a tensor in a window; declare it "
+        "9:34: pld.system.get_comm_ctx: window must be a tensor in a window, found a Tensor[[1, 64], FP32]; declare it "
         "pld.DistributedTensor",
     ),
     "no context": (
         "pl.write(y, [0, 0], pld.rank(w))",
         CALL,
-        "9:25: pld.system.rank: ctx is a DistributedTensor[[1, 64], FP32]; pld.get_comm_ctx(window) is one",
+        (
+            "9:25: pld.system.rank: ctx must be a communication context, found a DistributedTensor[[1, "
+            "64], FP32]; get one from pld.get_comm_ctx(window)"
+        ),
     ),
     "signal type": (
         "pld.system.notify(w, peer=1 - me, offsets=[me, 0], value=1, op=pld.NotifyOp.AtomicAdd)",
         CALL,
-        "9:5: pld.system.notify: signals are INT32, found FP32",
+        "9:5: pld.system.notify: the dtype of signals must be INT32, found FP32",
     ),
     "cell": (
         "pld.system.notify(s, peer=1 - me, offsets=[2, 0], value=1, op=pld.NotifyOp.AtomicAdd)",
@@ -333,13 +336,13 @@ ERRORS = {
     "put to a tensor": (
         "pld.tensor.put(y, peer=0, src=x)",
         CALL,
-        "9:5: pld.tensor.put: dst is a Tensor[[1, 64], FP32], not a tensor in a window; declare it "
+        "9:5: pld.tensor.put: dst must be a tensor in a window, found a Tensor[[1, 64], FP32]; declare it "
         "pld.DistributedTensor",
     ),
     "pipeline": (
         "pld.tensor.put(w, peer=0, src=x, pipeline=True)",
         CALL,
-        "9:5: pld.tensor.put: pipeline needs chunk_rows and chunk_cols",
+        "9:5: pld.tensor.put: pipeline= needs chunk_rows= and chunk_cols=",
     ),
     "types differ": (
         "pld.tensor.get(y, peer=0, src=s)",
@@ -370,7 +373,7 @@ ERRORS = {
     "collective": (
         "pld.tensor.allreduce(x, s)",
         CALL,
-        "9:5: pld.tensor.allreduce: target is not a window of k; pass a parameter of its own",
+        "9:5: pld.tensor.allreduce: target is not a window of k; pass a window that is a parameter of this function",
     ),
     "mode": (
         "pld.tensor.allreduce(w, s, mode='tree')",
@@ -380,7 +383,8 @@ ERRORS = {
     "ring": (
         "pld.tensor.allreduce(w, s, mode='ring')",
         CALL,
-        "9:5: pld.tensor.allreduce: signal of a ring is [2 * (NR - 1), NR], NR known when compiling, found "
+        "9:5: pld.tensor.allreduce: the signal of a ring must have the shape [2 * (NR - 1), NR] with "
+        "an NR known at compile time, found "
         "DistributedTensor[[2, 1], INT32]",
     ),
     "all to all": (
@@ -392,7 +396,8 @@ ERRORS = {
     "all to all with counts": (
         "pld.tensor.all_to_all_v(w, w, s, s, w)",
         CALL,
-        "9:5: pld.tensor.all_to_all_v: the rows of DistributedTensor[[1, 64], FP32] are not a multiple of the ranks of "
+        "9:5: pld.tensor.all_to_all_v: the number of rows of DistributedTensor[[1, 64], FP32] must be "
+        "a multiple of the number of ranks of "
         "DistributedTensor[[2, 1], INT32]",
     ),
     "remote store": (
@@ -419,22 +424,25 @@ ERRORS = {
     "calls a kernel": (
         "pass",
         "k(x[r], y[r], w, s)",
-        "21:9: k is a kernel; a host program calls @pl.jit functions, and they the kernels",
+        "21:9: k is a kernel; call a @pl.jit function, which then calls the kernel",
     ),
     "no rank": (
         "pass",
         "chip(x[r], y[r], w, s)",
-        "21:9: chip takes a window: which rank's is not known; say device=rank",
+        "21:9: chip takes a window, but the rank of this window is unknown; name the rank with device=rank",
     ),
     "dispatches nothing": (
         "pass",
         "pass",
-        "15:1: program dispatches nothing; call a @pl.jit function, device=rank",
+        "15:1: program dispatches no chip program; call a @pl.jit function with device=rank",
     ),
     "a value": (
         "pass",
         "t = chip(x[r], y[r], w, s, device=r)",
-        "21:13: chip has no value; dispatches are ordered by the tensors that they share",
+        (
+            "21:13: chip has no value; remove the assignment; remove the assignment; dispatches are "
+            "ordered by the tensors that they share"
+        ),
     ),
     "index": (
         "pass",
@@ -444,7 +452,7 @@ ERRORS = {
     "slice": (
         "pass",
         "chip(x[0:1], y[r], w, s, device=r)",
-        "21:14: x[0:1] has a slice; pl.slice(tensor, shape, offsets) takes a part",
+        "21:14: x[0:1] contains a slice; use pl.slice(tensor, shape, offsets)",
     ),
     "window for a tensor": (
         "pass",
@@ -455,7 +463,7 @@ ERRORS = {
     "writes an input": (
         "pass",
         "chip(x[r], x[r], w, s, device=r)",
-        "21:9: program: x is an input, but is written here; declare it pl.InOut",
+        "21:9: program: x is declared as an input, but is written here; declare the parameter pl.InOut",
     ),
 }
 
@@ -484,8 +492,8 @@ def test_a_kernel_of_both_cores_tells_nobody(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
         compile_file(str(path), tmp_path / "out", "a2a3sim")
     assert str(caught.value).endswith(
-        "pld.system.notify in up, which runs on both cores: the other core may not have reached this point; "
-        "put it into a kernel of its own"
+        "pld.system.notify is used in up, which runs on both cores, so the other core may not have reached this point; "
+        "put this operation into a separate kernel"
     )
 
 

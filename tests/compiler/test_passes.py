@@ -230,7 +230,7 @@ def test_a_pass_that_fails_names_itself(tmp_path: Path, monkeypatch: pytest.Monk
         run_passes(program)
     assert caught.value.full == (
         f"{tmp_path}/program.py:7:1: plan_addresses failed: KeyError: 'tile'; "
-        "a fault of the compiler, not of the program"
+        "report this as a bug of the compiler; the program is not at fault"
     )
 
 
@@ -243,5 +243,5 @@ def test_an_emitter_that_fails_is_no_traceback(tmp_path: Path, monkeypatch: pyte
         compile_entry(load(tmp_path, kernel("pl.store(pl.load(x, [0, 0], [64, 64]), [0, 0], out)")), tmp_path)
     assert caught.value.full == (
         f"{tmp_path}/program.py:7:1: emission failed: TypeError: store: operand 0 is Const(value=1), not a Ref; "
-        "a fault of the compiler, not of the program"
+        "report this as a bug of the compiler; the program is not at fault"
     )

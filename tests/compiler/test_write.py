@@ -137,8 +137,8 @@ def test_the_golden_is_computed_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     write_pt(x, "float32", (64, 32), bytes(4 * 64 * 32))
     assert main([str(out)]) == 4
     assert capsys.readouterr().err == (
-        f"error: {x}: torch.float32 [64, 32], but the program takes torch.float32 [64, 64]; "
-        "delete it to have one made\n"
+        f"error: {x}: torch.float32 [64, 32] is stored, but the program takes torch.float32 [64, 64]; "
+        "delete the file; a new one is generated\n"
     )
 
 

@@ -74,8 +74,8 @@ def test_logs_without_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("none", "no such file or directory; name the directory of the logs"),
-        ("empty", "holds no log; name the directory with the host's and the device's logs"),
+        ("none", "no such file or directory; name a directory with logs"),
+        ("empty", "holds no log; name the directory with the logs of host and device"),
     ],
 )
 def test_no_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, message: str) -> None:

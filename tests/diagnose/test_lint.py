@@ -104,7 +104,7 @@ def test_findings_go_to_people_and_to_editors(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().out.splitlines() == [
         f"kernel_config.py:{line}: error: kernel 'kernel_mul': argument 2 is INOUT in the signature, and "
         "add_output(g) at orchestration/vector_dag.cpp:73 [lint/signature-direction]",
-        "    do: make it _D.OUT in the signature, or add_inout in the orchestration",
+        "    do: write _D.OUT in the signature, or add_inout in the orchestration",
         "[lint] _jit_vector_dag: 1 error",
     ]
     report = read_report(files["json"])
@@ -126,4 +126,4 @@ def test_paths_are_addresses_in_sarif(tmp_path: Path) -> None:
 
 def test_no_artifact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "x")]) == 2
-    assert capsys.readouterr().err == f"lint: {tmp_path / 'x'}: no such directory; name an artifact's directory\n"
+    assert capsys.readouterr().err == f"lint: {tmp_path / 'x'}: no such directory; name the directory of an artifact\n"

@@ -150,6 +150,6 @@ def test_nothing_by_that_name(
 def test_no_dumps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 2
     assert capsys.readouterr().err == (
-        f"passes: {tmp_path / 'passes_dump'}: holds no dump of a pass; "
+        f"passes: {tmp_path / 'passes_dump'}: contains no dump of a pass; "
         "compile with DUMP_PASSES=1 (PyPTO: dump_passes=True)\n"
     )

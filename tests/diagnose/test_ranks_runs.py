@@ -35,7 +35,7 @@ def _chips(root: Path, body: str) -> Chips:
 def test_schedules_of_an_ordered_program_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert flaky.main(_words(_chips(tmp_path, _ORDERED), "--rounds", "5")) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "[flaky] 5 schedules of all ranks: the same outputs",
+        "[flaky] 5 schedules of all ranks give the same outputs",
         "[flaky] _jit_chips: nothing found",
     ]
 
@@ -90,7 +90,7 @@ def test_a_collective_that_a_rank_skips(tmp_path: Path, capsys: pytest.CaptureFi
     rows = [("meet", 0), ("meet", 1), ("other", 2), ("other", 0), ("other", 1)]
     messages = _found(Chips(tmp_path, 3, programs, rows), capsys)
     assert any(
-        "'meet' on domain comm_d0 is dispatched 1 times by some members, and by rank 2 0 times" in line
+        "'meet' on domain comm_d0 is dispatched 1 times by some ranks, but by rank 2 0 times" in line
         and line.endswith("[hazards/collective-skipped]")
         for line in messages
     )

@@ -93,7 +93,7 @@ def loop(steps: int, rows: int) -> Recording:
 def test_one_row_at_a_time() -> None:
     slow = loop(256, 1)
     gain = advice(slow)["speed/row-by-row"]
-    assert gain.finding.hint == "work on 32 times as many rows in a step"
+    assert gain.finding.hint == "process 32 times as many rows in each iteration"
     assert_gain(gain, slow, loop(8, 32))
 
 
@@ -105,7 +105,7 @@ def test_loads_of_a_few_rows_at_a_time() -> None:
 
     gain = advice(strided(256, 2))["speed/small-transfers"]
     assert gain.finding.message == "TLOAD moves 2 rows of 1024 bytes in each of 256 steps of a loop"
-    assert gain.finding.hint == "work on 16 times as many rows in a step"
+    assert gain.finding.hint == "process 16 times as many rows in each iteration"
     assert_gain(gain, strided(256, 2), strided(16, 32))
     assert "speed/small-transfers" not in advice(strided(16, 32))
 
@@ -118,7 +118,7 @@ def drain(cols: int) -> EventRow:
 
 def test_an_odd_number_of_fractals_that_leaves_l0c() -> None:
     gain = advice(run([drain(40)] * 100))["speed/odd-drain"]
-    assert gain.finding.message == "TSTORE drains an odd number of fractals per row"
+    assert gain.finding.message == "TSTORE writes rows with an odd number of fractals, which is slow"
     assert gain.gain_us == pytest.approx(100 * 128 * 2.6 * (5 - 1) / 1850)
     assert "speed/odd-drain" not in advice(run([drain(64)] * 100))
 
@@ -142,7 +142,7 @@ def test_data_that_l2_does_not_keep() -> None:
         replace(run([load(16, 1024)] * 256, blocks=48), bases=(1 << 40) + bases) for bases in (again, at_once)
     )
     gain = advice(slow)["speed/over-l2"]
-    assert gain.finding.message == "the run uses 192 MiB, and L2 keeps 154: data are loaded again from HBM"
+    assert gain.finding.message == "the run uses 192 MiB, but L2 keeps only 154: data are loaded again from HBM"
     assert gain.gain_us == pytest.approx(predict(slow, A2).time_us - predict(slow, A2.with_values(l2=1000)).time_us)
     assert predict(fast, A2).time_us < predict(slow, A2).time_us - gain.gain_us
     assert predict(fast, A2).missed == predict(slow, A2).missed / 2
@@ -172,7 +172,7 @@ def test_loads_that_wait_for_one_buffer() -> None:
     body += [vector("TADDS", tile(0, 16, 1024, READ), tile(0x8000, 16, 1024, WRITE))] * 8 + [flag(SET_FLAG, V, MTE2)]
     slow, fast = (run([flag(SET_FLAG, V, MTE2)] * buffers + body * 50) for buffers in (1, 2))
     rules = advice(slow)
-    assert rules["speed/one-buffer"].finding.message == "MTE2 waits until V has used its only buffer"
+    assert rules["speed/one-buffer"].finding.message == "MTE2 waits until V releases the only buffer"
     assert_gain(rules["speed/one-buffer"], slow, fast)
 
 
@@ -184,7 +184,7 @@ def test_a_barrier_that_is_wider_than_its_operands_need() -> None:
         run([one, other] * 100),
     )
     gain = advice(slow)["speed/wide-barrier"]
-    assert gain.finding.message == "all pipes wait here; the operands need no wait"
+    assert gain.finding.message == "all pipes wait at this barrier; the operands need no wait"
     assert_gain(gain, slow, fast)
     needed = run([load(16, 1024), EventRow(BARRIER, "", ALL), one, EventRow(BARRIER, "", ALL)] * 100)
     assert "speed/wide-barrier" not in advice(needed)  # every instruction needs the one before it

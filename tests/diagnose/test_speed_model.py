@@ -400,7 +400,7 @@ def test_words_of_whatif() -> None:
         "all of these": WhatIf(double=True, cores=12),
     }
     for wrong in ("doubled", "cores=0", "cores=x", "l2=some"):
-        with pytest.raises(ArtifactError, match=f"there is no change '{wrong}'"):
+        with pytest.raises(ArtifactError, match=f"there is no change named '{wrong}'"):
             read_what_if(wrong)
 
 
@@ -418,7 +418,7 @@ def test_a_calibration_finds_the_memory_that_was_measured(tmp_path: Path) -> Non
     assert lines[0].startswith("calibration: mean error ")
     assert rates_of("910B1", read_rates(path))["hbm.read"] == pytest.approx(slow["hbm.read"], rel=0.1)
     other = Timeline(tmp_path / "y.json", 1, None, (), (TimelineRow(0, 7, 0.0, 1.0),), {})
-    with pytest.raises(ArtifactError, match="is a timeline of other tasks"):
+    with pytest.raises(ArtifactError, match="is a timeline with other tasks"):
         calibrate(recording, A2, other, {})
 
 

@@ -104,7 +104,7 @@ def test_loops_have_their_scalars(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--task", "9"), "TASK=9 is not submitted; the run has tasks 0 to 4"),
+        (("--task", "9"), "the run submits no TASK=9; its tasks are 0 to 4"),
         (("--task", "x"), "TASK=x is not a task number; give one such as TASK=3"),
         (("--task", "3", "--block", "2"), "BLOCK=2: task 3 has 1 block; leave it out"),
         (("--task", "3", "--export", "dot"), "EXPORT=dot: is not supported by this tool; use html"),
@@ -113,7 +113,10 @@ def test_loops_have_their_scalars(tmp_path: Path, capsys: pytest.CaptureFixture[
         (("--task", "3", "--at", "TMUL#2"), "there is no TMUL#2; there is 1"),
         (("--task", "3", "--script", "jump"), "'jump': 'jump' is not a command; there are next, back, goto, wrong, "
          "where, list, print, tile, tiles, scalars, flags, pipes, kernel, help"),
-        (("--task", "3", "--script", "print v99"), "'print v99': 'v99' is not a tile, tensor or scalar here; there"),
+        (("--task", "3", "--script", "print v99"), (
+            "'print v99': 'v99' is not a tile, tensor or scalar at "
+            "this step; there"
+        )),
         (("--task", "3", "--script", "print v7[0, 200]"), "'print v7[0, 200]': [0, 200]: 200 is outside of 0 to 127"),
         (("--task", "3", "--script", "flags 3"), "'flags 3': 'flags' takes no '3'; leave it out"),
     ],

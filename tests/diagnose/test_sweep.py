@@ -101,7 +101,7 @@ def test_sizes_of_dynamic_dimensions(tmp_path: Path) -> None:
             ("--values", "odd"),
             "VALUES=odd: 'odd' is not a kind of values; one of random, edge, structured, special; or ",
         ),
-        (("--shapes", "3"), "SHAPES=3: no dimension of the artifact is dynamic; leave it out"),
+        (("--shapes", "3"), "SHAPES=3: the artifact has no dynamic dimension; leave it out"),
     ],
 )
 def test_wrong_use_is_one_line(

@@ -166,7 +166,7 @@ def test_a_task_of_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (("--from", "y", "--at", "0,0"), "FROM=y is not a tensor of the program; it has x, out"),
         (
             ("--from", "x", "--out", "out", "--at", "0,0"),
-            "OUT=out and FROM=x exclude each other; leave one of them out",
+            "OUT=out and FROM=x exclude each other; leave out one of the two",
         ),
         (("--out", "x", "--at", "0,0"), "OUT=x is not an output of the program; it has out"),
         (("--at", "0"), "AT=0 does not fit the shape [64, 256]; give it as AT=0,0"),

@@ -155,18 +155,28 @@ def test_flags(
             "simpler",
             "{clone}@main",
             "{clone}@main",
-            "GOOD={good}: is the same commit as BAD={bad}; name two different ones",
+            "GOOD={good}: is the same commit as BAD={bad}; name two different commits",
         ),
         (
             "simpler",
             "{clone}@main",
             "{clone}@main~2",
-            "GOOD={good}: BAD={bad} is not a descendant of it; name an ancestor",
+            "GOOD={good}: BAD={bad} is not a descendant of this commit; name an ancestor of BAD=",
         ),
         ("simpler", "{clone}@no", "{clone}@main", "SIMPLER={good}: revision no is not in {clone}; git log there lists"),
-        ("flags", "-O1", "-O1", "BAD=-O1: adds no flag to those of GOOD=-O1; add one"),
-        ("flags", "-O1", "-O2", "BAD=-O2: passes; name one that fails, or raise REPEATS= if it fails now and then"),
-        ("kernel", "{a}", "{a}", "GOOD={a}: has the same kernels and orchestration as BAD={a}; name two that differ"),
+        ("flags", "-O1", "-O1", "BAD=-O1: has no flag that GOOD=-O1 lacks; add a flag"),
+        (
+            "flags",
+            "-O1",
+            "-O2",
+            ("BAD=-O2: passes; name a version that fails, or raise REPEATS= if it fails only sometimes"),
+        ),
+        (
+            "kernel",
+            "{a}",
+            "{a}",
+            ("GOOD={a}: has the same kernels and orchestration as BAD={a}; name two artifacts that differ"),
+        ),
         ("kernel", "{a}", "/nowhere", "BAD=/nowhere: no such artifact in "),
     ],
 )
@@ -258,4 +268,4 @@ def test_the_unit_that_an_assembler_gets_wrong(tmp_path: Path) -> None:
     assert ran.status == 0, ran.output
     assert ran.output.splitlines()[-2:] == ["[bisect] culprit:", "  kernels/aiv/kernel_mul.cpp"]
     ran = project.scons("bisect", "JIT=_jit_vector_dag", "AXIS=ptoas", "GOOD=own", "BAD=no-such-ptoas")
-    assert "no-such-ptoas: no such program; name a ptoas, or 'own' for the assembler that is built in" in ran.output
+    assert "no-such-ptoas: no such program; name a ptoas executable, or 'own' for the built-in assembler" in ran.output

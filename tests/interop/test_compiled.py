@@ -67,7 +67,7 @@ def test_fields_of_a_configuration_of_upstreams(built: Project, monkeypatch: pyt
     records = Path("build/a2a3sim/_jit_chain/dfx_outputs")
     assert (records / "deps.json").is_file() and (records / "args_dump").is_dir()
     with pytest.raises(
-        ArtifactError, match="simpler_kwargs: 'dep_gen' is not a field of a run's configuration; they are "
+        ArtifactError, match="simpler_kwargs: 'dep_gen' is not a field of the run configuration; they are "
     ):
         replay_compiled(built.artifact, x, y, simpler_kwargs={"dep_gen": True})
 

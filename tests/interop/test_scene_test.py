@@ -113,7 +113,7 @@ def test_an_edited_scene_test_is_kept(tmp_path: Path, capsys: pytest.CaptureFixt
     assert scene_test.write_scene_test(root, out).read_text() == first
     path.write_text(first.replace('"snapshot"', '"mine"'))
     assert scene_test.main([str(root), "--build-dir", str(out)]) == 2
-    message = f"{path}: was edited since it was written; FORCE=1 (--force) writes it anew\n"
+    message = f"{path}: was edited after 'scons scene_test' wrote it; overwrite it with FORCE=1 (--force)\n"
     assert capsys.readouterr().err == message
     assert '"mine"' in path.read_text()
     assert scene_test.main([str(root), "--build-dir", str(out), "--force"]) == 0

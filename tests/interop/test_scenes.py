@@ -375,7 +375,9 @@ def test_a_golden_that_is_not_like_its_argument() -> None:
     ):
         with pytest.raises(ArtifactError) as caught:
             reshaped_golden(argument, "y", golden)
-        assert f"compute_golden: 'y' is {kind} after it, and the argument is float32[2, 3]" in str(caught.value)
+        assert (f"compute_golden: after compute_golden, 'y' is {kind}, but the argument is float32[2, 3]") in str(
+            caught.value
+        )
 
 
 def test_each_of_both_runtimes_gets_the_options_that_it_takes(workspace: Workspace, tmp_path: Path) -> None:

@@ -265,7 +265,7 @@ def test_functions_come_after_those_they_call() -> None:
 
 
 REFUSED = {
-    "pto.tfree_from_aic {split = 0}": "k.pto:10:3: pto.tfree_from_aic: the pipe is not opened in this function",
+    "pto.tfree_from_aic {split = 0}": "k.pto:10:3: pto.tfree_from_aic: the pipe was not opened in this function",
     '%b = pto.import_reserved_buffer {name = "x", peer_func = @other} -> i32': (
         'k.pto:10:3: pto.import_reserved_buffer: there is no pto.reserve_buffer named "x" in @other'
     ),
@@ -329,7 +329,7 @@ def test_command_line_with_an_unknown_platform(tmp_path: Path, capsys: pytest.Ca
 def test_functions_have_names_that_cpp_has(name: str) -> None:
     """Kernels' files are named after them, so no path can be one either."""
     text = f"module {{\n  func.func @{name}() {{\n    return\n  }}\n}}\n"
-    message = f"k.pto:2:3: func.func @{name}: its name is not an identifier of C++; use letters, digits and _"
+    message = f"k.pto:2:3: func.func @{name}: the name is not a C++ identifier; use letters, digits and _"
     with pytest.raises(PtoError) as raised:
         assemble(parse(text, "k.pto"), "a2a3sim")
     assert str(raised.value) == message

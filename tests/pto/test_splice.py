@@ -57,8 +57,8 @@ def test_body_is_replaced_and_everything_else_kept(old: bool) -> None:
     ("text", "message"),
     [
         ("int x;\n", "w.cpp: has no '// --- ptoas-generated code ---' line; "),
-        (f"{BEGIN}\nint x;\n", "w.cpp: has no entry point line behind its body; "),
-        (f"{ENDS[False]}\n{BEGIN}\n", "w.cpp: has no entry point line behind its body; "),
+        (f"{BEGIN}\nint x;\n", "w.cpp: has no line of the entry point after the body; "),
+        (f"{ENDS[False]}\n{BEGIN}\n", "w.cpp: has no line of the entry point after the body; "),
     ],
 )
 def test_missing_sentinels(text: str, message: str) -> None:

@@ -156,7 +156,7 @@ def test_kernels_whose_modules_ptoas_refused(project: Project) -> None:
     assert "report/codegen_errors.txt:2: error: function 'kernel_mul' could not be turned into code" in passes.output
     (root / "ptoas" / "kernel_mul.pto").unlink()
     run = project.replay()
-    assert "kernel 2: no module defines kernel_mul; there are modules of kernel_add, kernel_shift; " in run.output
+    assert "kernel 2: no module defines kernel_mul; the modules in ptoas/ are: kernel_add, kernel_shift; " in run.output
     assert "report/codegen_errors.txt says why it was not made" in run.output
 
 
@@ -179,6 +179,6 @@ def test_a_module_of_an_unknown_kernel(modules: Project) -> None:
     line = 74
     assert run.output == (
         f"scons: *** {modules.artifact}/orchestration/vector_dag.cpp:{line}: cannot tell which module is the kernel "
-        "with func_id 2: there is no function multiply in kernels/; put a comment '// Task N: <kernel>' above the "
+        "with func_id 2: kernels/ has no function multiply; put a comment '// Task N: <kernel>' above the "
         "submission\n"
     )

@@ -288,12 +288,17 @@ def _finding(run: RanksRun, first: Departure, others: int, parted: Sequence[Kern
     detail += [f"{one.kernel}: {one.parting.instruction or 'the kernel'}: {one.parting.what}" for one in parted]
     hint = hint_of(at)
     if at is None and collective:
-        hint = "the ranks together compute another collective, and no single rank is at fault: check the whole kernel"
+        hint = (
+            "the ranks together compute another collective operation; check the whole kernel, because "
+            "no single rank is at fault"
+        )
     return Finding(
         rule="diverge/kernel",
-        message=f"{run.title(first.row)} task {number} '{kernel}' is the first that leaves the reference{follows}: "
-        f"argument '{what}' differs in {difference.count} of {difference.numel} elements, first at {difference.first}: "
-        f"{difference.actual:.8g}, {by} {difference.expected:.8g}",
+        message=(
+            f"{run.title(first.row)} task {number} '{kernel}' is the first task that differs from the "
+            f"reference{follows}: argument '{what}' differs in {difference.count} of {difference.numel} "
+            f"elements, first at {difference.first}: {difference.actual:.8g}, {by} {difference.expected:.8g}"
+        ),
         path=relative(run.root, source) if source else "",
         line=at.parting.cpp_line if at else 0,
         hint=hint,
@@ -323,7 +328,7 @@ def diverge_ranks(options: argparse.Namespace) -> int:
     """0 nothing found, 1 something was, else the exit status of a run that failed."""
     if options.against or options.program:
         option = "AGAINST" if options.against else "PROGRAM"
-        raise ArtifactError(f"{option}=", "is for one chip program", "leave it out")
+        raise ArtifactError(f"{option}=", "works only for one chip program", "leave out PROGRAM=")
     with taking_long("running it twice, as compiled and by PyTorch"):
         whole: dict[str, SettingValue] = {"dump_args": 2, "dep_gen": True}
         verdict, compiled = _replayed(options, "compiled", engine_of(options), **whole)

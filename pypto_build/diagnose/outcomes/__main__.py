@@ -67,7 +67,7 @@ class TestOutcome(Outcome):
                 text = f"{self.name}: {difference(output)}"
                 yield Finding("replay/mismatch", text, source, self._last_named(source, output.name), self.command)
         if verdict.status == "unchecked":
-            yield Finding("replay/unchecked", f"{self.name}: there is no golden to compare with", source, 0)
+            yield Finding("replay/unchecked", f"{self.name}: no golden exists to compare with", source, 0)
 
     def _errors(self, top: Path) -> Iterator[Finding]:
         matches = list(_DIAGNOSTIC.finditer(self.text))
@@ -263,7 +263,7 @@ def main(options: argparse.Namespace) -> int:
     try:
         outcomes = msgspec.json.decode(sys.stdin.buffer.read(), type=list[TestOutcome])
     except msgspec.MsgspecError as error:
-        raise ArtifactError("standard input", f"holds no list of outcomes: {error}") from None
+        raise ArtifactError("standard input", f"contains no valid list of outcomes: {error}") from None
     findings = [_in_workspace(one, options.top) for outcome in outcomes for one in outcome.findings(options.top)]
     sarif = as_sarif(Report("replay", options.top.name, tuple(findings)), options.top)
     files = {

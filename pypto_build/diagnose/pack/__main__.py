@@ -82,7 +82,7 @@ def write_pack(path: Path, pack: Pack, tree: Mapping[str, Path]) -> int:
                 checked = _Checked(content)
                 archive.addfile(_entry(OBJECTS + digest, size), checked)
             if checked.digest.hexdigest() != digest:
-                raise ArtifactError(sources[digest], "changed while it was packed", "pack again")
+                raise ArtifactError(sources[digest], "changed while 'scons pack' read it", "pack again")
     return path.stat().st_size
 
 
@@ -155,9 +155,11 @@ def _inside(path: Path, real: Path, root: Path) -> None:
     """A link may lead out of the artifact for tensors, which are often kept in one place; for nothing else."""
     of_the_data = path.relative_to(root).parts[0] == DATA_DIR and (path.is_dir() or path.suffix == ".pt")
     if path.is_dir() and path.is_symlink() and path.parent.resolve().is_relative_to(path.resolve()):
-        raise ArtifactError(path, "links to a directory above it", "remove the link")
+        raise ArtifactError(path, "is a symbolic link to a directory above it", "remove the link")
     if not path.resolve().is_relative_to(real) and not of_the_data:
-        raise ArtifactError(path, "links to a file outside of the artifact", "put a copy of the file there")
+        raise ArtifactError(
+            path, "is a symbolic link to a file outside of the artifact", "replace the link by a copy of the file"
+        )
 
 
 def external_files(artifact: Artifact, folder: str = EXTERNAL) -> tuple[dict[str, Path], dict[str, str]]:

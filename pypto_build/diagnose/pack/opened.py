@@ -169,7 +169,7 @@ class _Stream:
     def _decode(self) -> None:
         piece = b"" if self._decoder.eof else self._file.read(_PIECE)
         if not piece:
-            raise self.wrong("ends early")
+            raise self.wrong("is truncated")
         try:
             self._held += self._decoder.decompress(piece)
         except (zstandard.ZstdError, OSError) as error:
@@ -179,13 +179,13 @@ class _Stream:
         """Only zeros are left of the archive, the checksum is right, and nothing comes behind it."""
         while True:
             if any(self._held):
-                raise self.wrong("has files that its list does not name")
+                raise self.wrong("contains files that are not in its list")
             self._held.clear()
             if self._decoder.eof:
                 break
             self._decode()
         if self._decoder.unused_data or self._file.read(1):
-            raise self.wrong("has files that its list does not name")
+            raise self.wrong("contains files that are not in its list")
 
     def entry(self) -> tuple[str, int]:
         """Name and size of the next member; an empty name at the end."""
@@ -197,10 +197,10 @@ class _Stream:
             raise self.wrong("does not contain a tar archive")
         name = head[:100].rstrip(b"\0").decode("ascii", "replace")
         if head[156:157] not in (b"0", b"\0"):
-            raise self.wrong(f"has {name!r}, which is not a regular file")
+            raise self.wrong(f"contains {name!r}, which is not a regular file")
         size = int.from_bytes(head[125:136], "big") if head[124] & 0x80 else _octal(head[124:136])
         if size < 0:
-            raise self.wrong(f"has {name!r} without a size")
+            raise self.wrong(f"contains {name!r} without a size")
         return name, size
 
     def skip_padding(self, size: int) -> None:
@@ -221,7 +221,7 @@ def _opened(path: Path) -> Iterator[_Stream]:
         file = open_file(path)
     except OSError as error:
         raise ArtifactError(
-            path, f"cannot be read: {error.strerror}", "name an archive that 'scons pack' wrote"
+            path, f"cannot be read: {error.strerror}", "name an archive written by 'scons pack'"
         ) from None
     with file:
         yield _Stream(path, file)
@@ -230,7 +230,7 @@ def _opened(path: Path) -> Iterator[_Stream]:
 def _read_manifest(stream: _Stream) -> Pack:
     name, size = stream.entry()
     if name != MANIFEST or size > MANIFEST_LIMIT:
-        raise stream.wrong(f"does not begin with {MANIFEST}")
+        raise stream.wrong(f"does not start with {MANIFEST}")
     data = stream.read(size)
     stream.skip_padding(size)
     try:
@@ -257,7 +257,7 @@ def unpack(path: Path, directory: Path) -> Pack:
         free = shutil.disk_usage(directory.parent).free
         if pack.size > free:
             needed = f"unpacks to {pack.size >> 20} MiB, {directory.parent} has {free >> 20} MiB free"
-            raise ArtifactError(path, needed, "make room, or give another directory with BUILD_DIR=")
+            raise ArtifactError(path, needed, "free disk space, or name another directory with BUILD_DIR=")
         staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
         try:
             _write_files(stream, pack, staging)
@@ -276,14 +276,16 @@ def _write_files(stream: _Stream, pack: Pack, staging: Path) -> None:
     for digest, size in progress(pack.objects.items(), "unpacking", len(pack.objects)):
         name, actual_size = stream.entry()
         if name != OBJECTS + digest or actual_size != size:
-            raise stream.wrong(f"has {name!r} ({actual_size} bytes) where {OBJECTS + digest} ({size} bytes) belongs")
+            raise stream.wrong(
+                f"has {name!r} ({actual_size} bytes), but {OBJECTS + digest} ({size} bytes) is expected at this point"
+            )
         first, *others = (staging / path for path in paths[digest])
         _write_content(stream, first, digest, size)
         for other in others:
             other.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(first, other)
     if stream.entry()[0]:
-        raise stream.wrong("has files that its list does not name")
+        raise stream.wrong("contains files that are not in its list")
     stream.finish()
 
 
@@ -298,7 +300,7 @@ def _write_content(stream: _Stream, path: Path, digest: str, size: int) -> None:
             left -= len(block)
     stream.skip_padding(size)
     if digester.hexdigest() != digest:
-        raise stream.wrong(f"has content for {path.name} that does not match its digest")
+        raise stream.wrong(f"has wrong content for {path.name}: the digest does not match")
 
 
 def _umask() -> int:

@@ -59,7 +59,7 @@ def dump_files(root: Path) -> list[Path]:
     files = [path for path in directory.glob("*") if _DUMP.match(path.name)] if directory.is_dir() else []
     if not files:
         hint = "compile with DUMP_PASSES=1 (PyPTO: dump_passes=True)"
-        raise ArtifactError(directory, "holds no dump of a pass", hint)
+        raise ArtifactError(directory, "contains no dump of a pass", hint)
     return sorted(files, key=lambda path: (int(path.name.split("_")[0]), path.name))
 
 

@@ -95,17 +95,21 @@ class ArgsDump:
         """
         where = f"{self.path}: task {record.task_id:#x} argument {record.index}"
         if record.kind == "scalar":
-            raise ArtifactError(where, "is a scalar: its value is in the listing", "name a tensor")
+            raise ArtifactError(where, "is a scalar, whose value is shown in the list of arguments", "name a tensor")
         if record.overwritten:
-            raise ArtifactError(where, "its content was overwritten before it was saved", "dump fewer arguments")
+            raise ArtifactError(
+                where, "cannot be shown: its content was overwritten before it was saved", "dump fewer arguments"
+            )
         if self.binary is None or record.size == 0:
             if record.numel == 0:
                 return storage(b"", record.dtype, record.shape)
-            raise ArtifactError(where, "was dumped without its content (level 3)", _AGAIN)
+            raise ArtifactError(where, "cannot be shown: only its shape was dumped, not its content (level 3)", _AGAIN)
         needed = record.numel * ITEMSIZE[record.dtype]
         if record.truncated or record.size < needed:
             raise ArtifactError(
-                where, f"only {record.size} of its {needed} bytes were saved", "dump fewer arguments at a time"
+                where,
+                f"cannot be shown: only {record.size} of its {needed} bytes were saved",
+                "dump fewer arguments at a time",
             )
         return storage(_read(self.binary, record.offset, needed, where), record.dtype, record.shape)
 
@@ -124,7 +128,7 @@ def read_dump(path: Path) -> ArgsDump:
     document = read_document(path, _AGAIN)
     entries = document.get("args", document.get("tensors")) if isinstance(document, dict) else None
     if not isinstance(entries, list):
-        raise ArtifactError(path, "is not an argument dump: it has neither args[] nor tensors[]", _AGAIN)
+        raise ArtifactError(path, "is not an argument dump: it contains neither args[] nor tensors[]", _AGAIN)
     field = "args" if "args" in document else "tensors"
     records = tuple(_record(entry, f"{path}: {field}[{number}]") for number, entry in enumerate(entries))
     try:

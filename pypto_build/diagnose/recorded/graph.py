@@ -57,7 +57,9 @@ def read_document(path: Path, again: str) -> Any:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", again) from None
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise ArtifactError(path, f"is not JSON: {reason}", f"the run that wrote it did not finish; {again}") from None
+        raise ArtifactError(
+            path, f"is not JSON: {reason}", f"{again}, because the run that wrote the file did not finish"
+        ) from None
 
 
 def whole(value: object, low: int = -(1 << 63), high: int = (1 << 64) - 1) -> int:
@@ -121,12 +123,12 @@ def parse_id(value: object) -> int:
         ValueError: it is none of these.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError(f"{str(value)[:_LONGEST]} is not a task id")
+        raise ValueError(f"{str(value)[:_LONGEST]} is not a valid task id")
     number = value if isinstance(value, int) else -1
     if isinstance(value, str) and len(value) <= _LONGEST:
         number = int(value, 16 if value.lower().startswith("0x") else 10)
     if not -(1 << 63) <= number < 1 << 64 or (isinstance(value, str) and len(value) > _LONGEST):
-        raise ValueError(f"{str(value)[:_LONGEST]!r} is not a task id")
+        raise ValueError(f"{str(value)[:_LONGEST]!r} is not a valid task id")
     return number
 
 
@@ -171,8 +173,8 @@ class TaskOrder:
         if raw is None:
             count = len(self.numbers)
             numbers = f"tasks are numbered 0 to {count - 1}" if count else "the record holds no task"
-            hint = f"{numbers}; 'ring:count' or 0x… also name a task"
-            raise ArtifactError(f"{option}={text}", "no such task", hint)
+            hint = f"{numbers}; a task can also be named as 'ring:count' or 0x…"
+            raise ArtifactError(f"{option}={text}", "no task has this number", hint)
         return raw
 
     def _named(self, text: str) -> int | None:
@@ -309,7 +311,9 @@ class TaskGraph:
                     ready.append(succ)
         if len(ordered) != len(left):
             stuck = next(raw for raw, count in left.items() if count > 0)
-            raise ArtifactError(self.path, f"its edges form a cycle through task {self.order.label(stuck)}", _AGAIN)
+            raise ArtifactError(
+                self.path, f"its dependencies form a cycle through task {self.order.label(stuck)}", _AGAIN
+            )
         return ordered
 
 
@@ -335,7 +339,7 @@ def read_graph(path: Path) -> TaskGraph:
     """The graph at `path`. Raises a usage error naming file and field for anything else."""
     document = read_document(path, _AGAIN)
     if not isinstance(document, dict) or not isinstance(document.get("edges"), list):
-        raise ArtifactError(path, "is not a task graph: it has no edges[]", _AGAIN)
+        raise ArtifactError(path, "is not a task graph: it contains no edges[]", _AGAIN)
     tensors = {entry.id: entry for entry in _each(path, document, "tensors", _tensor)}
     tasks = list({task.id: task for task in _each(path, document, "tasks", _task)}.values())
     edges = _each(path, document, "edges", _edge)
@@ -345,7 +349,9 @@ def read_graph(path: Path) -> TaskGraph:
     submitted = {task.id for task in tasks}
     for number, edge in enumerate(edges):
         if edge.succ not in submitted:
-            raise ArtifactError(f"{path}: edges[{number}]", f"{id_text(edge.succ)} is not a task of the graph", _AGAIN)
+            raise ArtifactError(
+                f"{path}: edges[{number}]", f"{id_text(edge.succ)} is not the id of a task in the graph", _AGAIN
+            )
     return TaskGraph(path, tuple(tasks), tuple(edges), tensors)
 
 

@@ -199,21 +199,21 @@ def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
         return ArtifactError(path, f"is not a record of a run: {what}", again)
 
     if not 1 <= record.world <= _MOST_RANKS:
-        raise wrong(f"{record.world} ranks")
+        raise wrong(f"the number of ranks is {record.world}")
     if not 0 <= record.origin_ns < _LATEST_NS:
         raise wrong("its start time is out of range")
     for row in record.dispatches:
         if not (HOST <= row.rank < record.world and 0 <= row.index < _MOST_DISPATCHES):
-            raise wrong(f"a dispatch of rank {row.rank}")
+            raise wrong(f"a dispatch runs on rank {row.rank}")
         if not FILE_NAME.match(row.program) or len(row.program) > 200:
-            raise wrong(f"a program called {row.program!r}")
+            raise wrong(f"a program has the name {row.program!r}")
         if not all(0 <= time < _LONGEST_S for time in (row.begun_s, row.ended_s or row.begun_s)):
-            raise wrong(f"dispatch {row.number} at {row.begun_s}")
+            raise wrong(f"dispatch {row.number} starts at {row.begun_s}")
     for domain in record.domains:
         if len(domain.ranks) != len(domain.addresses):
             raise wrong(f"{len(domain.ranks)} ranks and {len(domain.addresses)} windows in domain {domain.name!r}")
     if any(not 0 <= wait.comparison < len(COMPARISONS) for wait in record.waiting):
-        raise wrong("an unknown comparison")
+        raise wrong("a wait has an unknown comparison")
     return record
 
 
@@ -229,7 +229,7 @@ def read_messages(path: Path) -> MessagesRecord | None:
     if not all(0 <= time < _LATEST_NS for time in times):
         raise ArtifactError(path, "is not a record of messages: a time is out of range", AGAIN)
     if not all(0 <= row[4] < len(COMPARISONS) for row in record.waits):
-        raise ArtifactError(path, "is not a record of messages: an unknown comparison", AGAIN)
+        raise ArtifactError(path, "is not a record of messages: a wait has an unknown comparison", AGAIN)
     return record
 
 
@@ -260,7 +260,7 @@ class RanksRun:
     def record(self) -> RanksRecord:
         """Read the record of all ranks. Raises `ArtifactError` if there is none."""
         if not self.recorded:
-            raise no_record(self.build_dir, "holds no records of ranks", f"{AGAIN} first")
+            raise no_record(self.build_dir, "contains no records of ranks", f"{AGAIN} first")
         return read_ranks(self.directory / "ranks.json")
 
     @cached_property
@@ -336,17 +336,23 @@ class RanksRun:
         match = _CHOICE.match(word)
         if match is None:
             raise ArtifactError(
-                f"RANK={word}", "does not name a rank", "RANK=1 for all its dispatches, RANK=1/d0 for the first"
+                f"RANK={word}",
+                "does not name a rank",
+                "write RANK=1 for all dispatches of the rank, RANK=1/d0 for the first",
             )
         rank = int(match[1])
         own = [row for row in self.dispatches if row.rank == rank]
         if not own:
             ranks = ", ".join(str(number) for number in sorted({row.rank for row in self.dispatches} - {HOST}))
-            raise ArtifactError(f"RANK={word}", f"rank {rank} had no dispatch", f"those that had: {ranks or 'none'}")
+            raise ArtifactError(
+                f"RANK={word}", f"rank {rank} had no dispatch", f"the ranks with dispatches: {ranks or 'none'}"
+            )
         if match[2] is None:
             return own
         rows = [row for row in own if row.index == int(match[2])]
         if not rows:
             listed = ", ".join(f"{rank}/d{row.index}" for row in own)
-            raise ArtifactError(f"RANK={word}", f"rank {rank} had {len(own)} dispatches", f"RANK= one of {listed}")
+            raise ArtifactError(
+                f"RANK={word}", f"rank {rank} had {len(own)} dispatches", f"name one dispatch with RANK=, of {listed}"
+            )
         return rows

@@ -200,7 +200,7 @@ def has_cvise() -> bool:
 def require_cvise() -> None:
     """Raise where CVISE=1 asks for a program that is not there."""
     if not has_cvise():
-        raise ArtifactError("CVISE=1", "C-Vise is not installed", "apt-get install cvise, or leave it out")
+        raise ArtifactError("CVISE=1", "C-Vise is not installed", "run apt-get install cvise, or leave out CVISE=1")
 
 
 def polished(search: Search, case: Case) -> Case:
@@ -341,7 +341,11 @@ def reduce_build_error(one: Reduction, name: str) -> int:
     sources[ORCHESTRATION] = one.artifact.orchestration.source
     kinds = {kernel.name: kernel.core_type for kernel in one.artifact.kernels} | {ORCHESTRATION: ORCHESTRATION}
     if name and name not in sources:
-        raise ArtifactError(f"KEEP={one.options.keep}", f"there is no kernel '{name}'", f"it has {', '.join(sources)}")
+        raise ArtifactError(
+            f"KEEP={one.options.keep}",
+            f"the artifact has no kernel '{name}'",
+            f"its kernels are {', '.join(sources)}",
+        )
     builder = Builder(one.scratch / "built", _with_headers(one.options, one.artifact), one.artifact.runtime)
     for each in [name] if name else list(sources):
         text = sources[each].read_text("utf-8", "replace")
@@ -363,8 +367,8 @@ def reduce_build_error(one: Reduction, name: str) -> int:
         with one.result() as root:
             _write_source(one, root, kernel, short)
         return _compiled(one, target)
-    what = f"'{name}' compiles" if name else "everything compiles"
-    raise ArtifactError(f"KEEP={one.options.keep}", what, "name what is wrong")
+    what = f"'{name}' compiles" if name else "all kernels compile"
+    raise ArtifactError(f"KEEP={one.options.keep}", what, "name the failure to keep with KEEP=")
 
 
 def _with_headers(options: argparse.Namespace, artifact: Artifact) -> argparse.Namespace:
@@ -421,12 +425,14 @@ def reduce_golden_error(one: Reduction) -> int:
 
     source = one.artifact.root / "golden.py"
     if not source.is_file():
-        raise ArtifactError(source, "no such file", "KEEP=golden_error is for a golden.py that raises")
+        raise ArtifactError(source, "no such file", "KEEP=golden_error needs a golden.py that fails")
     require_torch(str(source))
     text = source.read_text("utf-8", "replace")
     target = golden_ending(one, text)
     if target == "computes":
-        raise ArtifactError(f"KEEP={one.options.keep}", "golden.py raises nothing", "name what is wrong")
+        raise ArtifactError(
+            f"KEEP={one.options.keep}", "golden.py does not fail", "name the failure to keep with KEEP="
+        )
     one.say(f"golden.py: {target}")
     search = one.search(lambda candidate: golden_ending(one, candidate), target, text)
     short = one.shortest(search, text, fewer_statements, "statements")

@@ -331,7 +331,7 @@ class Case:
                 if code.unit == name:
                     codes[func_id] = self._respliced(code, unit, raw, broken)
         except FaultLost:
-            raise Invalid("the fault is lost") from None
+            raise Invalid("the failure does not occur any more") from None
         return replace(self, units={**self.units, name: replace(shorter, raw=broken)}, codes=codes)
 
     def with_body(self, func_id: int, clean: Sequence[str]) -> Case:
@@ -341,7 +341,7 @@ class Case:
         try:
             faulty = carry(code.clean, code.faulty, clean)
         except FaultLost:
-            raise Invalid("the fault is lost") from None
+            raise Invalid("the failure does not occur any more") from None
         shorter = replace(code, clean=tuple(clean), faulty=tuple(faulty))
         return replace(self, codes={**self.codes, func_id: shorter})
 
@@ -372,7 +372,7 @@ def assembled(lines: Sequence[str], name: str, platform: str) -> str:
 def refuse_stale(before: Sequence[str], now: Sequence[str]) -> None:
     """Raise Invalid where a tile is read that nothing has written, and was before: that would be another fault."""
     if reads_unwritten(now) - reads_unwritten(before):
-        raise Invalid("a tile is read that nothing has written")
+        raise Invalid("a tile is read before it is written")
 
 
 def reads_unwritten(lines: Sequence[str]) -> set[str]:

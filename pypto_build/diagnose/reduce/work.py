@@ -119,7 +119,9 @@ class Sources:
         counterpart = next((one for one in self.good.kernels if one.name == kernel.name), None)
         if counterpart is None:
             raise ArtifactError(
-                f"AGAINST={self.good.root}", f"has no kernel '{kernel.name}'", "name an artifact of the same program"
+                f"AGAINST={self.good.root}",
+                f"has no kernel '{kernel.name}'",
+                "name an artifact built from the same program",
             )
         return counterpart
 
@@ -168,8 +170,8 @@ def target_of(keep: str) -> Target:
     rules = ", ".join(f"{tool}/…" for tool in FINDERS)
     raise ArtifactError(
         f"KEEP={keep}",
-        "is not a failure to keep",
-        f"give mismatch:OUTPUT, {', '.join((*ENDS, *BEFORE_A_RUN))}, or a rule: {rules}",
+        "names no failure that can be kept",
+        f"use mismatch:OUTPUT, {', '.join((*ENDS, *BEFORE_A_RUN))}, or a rule: {rules}",
     )
 
 
@@ -182,10 +184,10 @@ def confirmed(request: Request, target: Target) -> tuple[Target, Verdict]:
         if not wrong or (target.name and target.name not in wrong):
             listed = ", ".join(f"'{one}'" for one in wrong)
             says = f"the replay differs in {listed}" if wrong else ended
-            raise ArtifactError(f"KEEP=mismatch:{target.name}".rstrip(":"), says, "name what is wrong")
+            raise ArtifactError(f"KEEP=mismatch:{target.name}".rstrip(":"), says, "name the failure to keep with KEEP=")
     elif target.kind in ENDS:
         if verdict.error is None or verdict.status not in ("hang", "runtime_error"):
-            raise ArtifactError(f"KEEP={target.kind}", ended, "name what is wrong")
+            raise ArtifactError(f"KEEP={target.kind}", ended, "name the failure to keep with KEEP=")
         ending = described(RunFault(verdict.status, verdict.error))
         word, _, cause = ending.partition(" ")
         if word != target.kind:
@@ -395,7 +397,9 @@ def _write(runs: Orchestrations, root: Path, text: str, golden: list[bytes]) -> 
     artifact = runs.one.artifact
     copy_artifact(artifact, root)
     if not artifact.orchestration.source.is_relative_to(artifact.root):
-        raise ArtifactError(artifact.orchestration.source, "lies outside of the artifact", "copy it into the artifact")
+        raise ArtifactError(
+            artifact.orchestration.source, "is outside of the artifact", "copy the file into the artifact"
+        )
     write_bytes(root / artifact.orchestration.source.relative_to(artifact.root), text.encode())
     for kernel in artifact.kernels:  # with the bodies of edited modules
         path = Path("kernels", kernel.core_type, f"{kernel.source.stem}.cpp")

@@ -170,7 +170,7 @@ def ranks_data(run: RanksRun) -> dict[str, Any]:
 
 def _tables(run: RanksRun, messages: Sequence[Message], chain: Sequence[Stretch]) -> list[list[Any]]:
     """Title, headings, rows and a note of each table."""
-    hint = "The tasks of one dispatch: scons deps RANK=0/d0, its graph as a page of its own with EXPORT=html."
+    hint = "To show the tasks of one dispatch: scons deps RANK=0/d0. With EXPORT=html, its graph becomes a page."
     tables = [["Dispatches", *dispatch_table(run, messages), hint]]
     if run.record.waiting:
         tables.insert(0, ["Waiting when the run ended", *waiting_table(run), ""])

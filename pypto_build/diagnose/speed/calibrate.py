@@ -93,7 +93,11 @@ def _measured(recording: Recording, timeline: Timeline, names: Mapping[int, str]
         if calls:
             times[_title([call.kernel for call in calls], names)].append(row.end - row.start)
     if not times:
-        raise ArtifactError(timeline.path, "is a timeline of other tasks", "give one of the same artifact and inputs")
+        raise ArtifactError(
+            timeline.path,
+            "is a timeline with other tasks",
+            "give a timeline of the same artifact with the same inputs",
+        )
     begin, end = timeline.span
     return {_RUN: end - begin} | {name: median(result) for name, result in times.items()}
 

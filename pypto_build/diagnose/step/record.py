@@ -180,7 +180,7 @@ def compile_kernel(source: Path, core_type: str, platform: str, library: Path) -
     process = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
     if process.returncode:
         reason = next((line for line in process.stderr.splitlines() if "error:" in line), process.stderr.strip()[:200])
-        raise ArtifactError(source, f"cannot be compiled to record its variables: {reason}", kind="build_error")
+        raise ArtifactError(source, f"cannot be compiled for recording its variables: {reason}", kind="build_error")
     return kernel
 
 
@@ -273,12 +273,12 @@ def record(launch: Launch, checked: Path, task: int, block: int, progress: Progr
     directory.mkdir(parents=True)
     kernels, blocks, count = _kernels_of(launch, task, progress)
     if not kernels:
-        raise ArtifactError("", f"TASK={task} is not submitted", f"the run has tasks 0 to {count - 1}")
+        raise ArtifactError("", f"the run submits no TASK={task}", f"its tasks are 0 to {count - 1}")
     if not 0 <= block < blocks:
         raise ArtifactError(
             "",
-            f"BLOCK={block}: task {task} has {counted(blocks, 'block')}",
-            f"give 0 to {blocks - 1}" if blocks > 1 else "leave it out",
+            f"BLOCK={block}: task {task} has only {counted(blocks, 'block')}",
+            f"give a block from 0 to {blocks - 1}" if blocks > 1 else "leave out BLOCK=",
         )
     libraries, compiled, notes = _compiled(launch, checked, kernels, directory)
     at_task = _AtTask(launch, task, progress, directory)
@@ -306,7 +306,7 @@ def read_recording(artifact: Path, recorded: Recorded) -> TaskRecording:
         )  # fmt: skip
     calls = {key: call for key, call in calls.items() if call.trace.instructions}
     if not calls:
-        raise ArtifactError("", f"the kernels of task {recorded.task} left no trace", "they execute no instruction")
+        raise ArtifactError("", f"the kernels of task {recorded.task} recorded nothing", "they execute no instruction")
     return TaskRecording(artifact, recorded.task, recorded.blocks, calls, recorded.arguments, recorded.notes)
 
 

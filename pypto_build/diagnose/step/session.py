@@ -405,7 +405,7 @@ class Session:
                 self._call, self.at = key, 0
                 return
         names = ", ".join(f"{MEMBERS[call.member]} {call.kernel}" for call in self.recording.calls.values())
-        raise ArtifactError("", f"task {self.recording.task} has no kernel '{kernel}'", f"it has {names}")
+        raise ArtifactError("", f"task {self.recording.task} has no kernel '{kernel}'", f"its kernels are {names}")
 
     def move(self, by: int) -> bool:
         """Go on, or back; False where there is nothing more."""
@@ -425,7 +425,7 @@ class Session:
             number = int(where[1:])
             if number < len(steps):
                 return number
-            raise ArtifactError("", f"there is no step {where}", f"the last one is #{len(steps) - 1}")
+            raise ArtifactError("", f"step {where} does not exist", f"the last step is #{len(steps) - 1}")
         if match := re.fullmatch(r"(?:(.*):)?(\d{1,9})", where):
             return self._at_line(match[1] or "", int(match[2]))
         if match := re.fullmatch(r"([A-Za-z_]\w*)#(\d{1,9})", where):
@@ -446,7 +446,7 @@ class Session:
             return ahead[0] if ahead else matches[0].number
         later = sorted({s.pto_line if file.endswith(".pto") else s.line for s in steps} - {0})
         near = min(later, key=lambda one: abs(one - line), default=0)
-        raise ArtifactError("", f"nothing is executed at line {line}", f"the nearest is {near}")
+        raise ArtifactError("", f"line {line} executes nothing", f"the nearest line that executes something is {near}")
 
     def _nth(self, name: str, count: int) -> int:
         numbers = [step.number for step in self.now.steps if step.name == name]
@@ -454,17 +454,19 @@ class Session:
             return numbers[count - 1]
         names = ", ".join(dict.fromkeys(step.name for step in self.now.steps))
         hint = f"there {'is' if len(numbers) == 1 else 'are'} {len(numbers)}" if numbers else f"there are {names}"
-        raise ArtifactError("", f"there is no {name}#{count}", hint)
+        raise ArtifactError("", f"{name}#{count} does not exist", hint)
 
     def _writer(self, name: str) -> int:
         """The next step that writes a tile, from here on; the first one where none does."""
         if name not in self.now.variable_events:
             raise ArtifactError(
-                "", f"'{name}' is not an instruction, line or variable here", "write one such as 69, TADD#4 or v17"
+                "",
+                f"'{name}' is not an instruction, line or variable of this kernel",
+                "write a target such as 69, TADD#4 or v17",
             )
         writers = [step.number for step in self.now.steps if self._writes(step, name)]
         if not writers:
-            raise ArtifactError("", f"nothing writes '{name}'", "name a tile")
+            raise ArtifactError("", f"no step writes '{name}'", "name a tile that is written")
         ahead = [number for number in writers if number > self.at]
         return ahead[0] if ahead else writers[0]
 

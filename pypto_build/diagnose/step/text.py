@@ -297,7 +297,11 @@ def _shown(session: Session, name: str, before: bool) -> tuple[str, Contents]:
     if re.fullmatch(r"(dst|src|tmp)\d?", name) and name not in now.variable_events:
         roles = [operand.role for operand in now.operands(session.step) if operand.tile is not None]
         if name not in (*roles, *(f"{role}0" for role in roles)):
-            raise ArtifactError("", f"{session.step.label} has no '{name}'", f"it has {', '.join(roles) or 'no tiles'}")
+            raise ArtifactError(
+                "",
+                f"{session.step.label} has no operand '{name}'",
+                f"its operands are {', '.join(roles) or 'no tiles'}",
+            )
     for operand in now.operands(session.step):
         if name in (operand.role, f"{operand.role}0") and operand.tile is not None:
             title = f"{operand.role} {operand.name}".strip()
@@ -314,8 +318,8 @@ def _shown(session: Session, name: str, before: bool) -> tuple[str, Contents]:
                 return f"'{argument.name}'  {shape} {slot.dtype}", now.tensor(argument, at, before)
     names = [*now.variable_events, *(argument.name for argument in session.recording.arguments.values())]
     names_of_call = ", ".join(dict.fromkeys(names)) or "none"
-    hint = "it has no value yet" if name in now.variable_events else f"there are {names_of_call}"
-    raise ArtifactError("", f"'{name}' is not a tile, tensor or scalar here", hint)
+    hint = "the variable has no value yet" if name in now.variable_events else f"the names here are {names_of_call}"
+    raise ArtifactError("", f"'{name}' is not a tile, tensor or scalar at this step", hint)
 
 
 def matrix_lines(now: Stepped, contents: Contents, part: str | None = None) -> Iterator[str]:
@@ -365,11 +369,13 @@ def _part(part: str | None, shape: tuple[int, ...], wrong: Array) -> tuple[range
     for word, extent in zip(words, shape, strict=True):
         match = re.fullmatch(r"(\d{0,9})(?:(:)(\d{0,9}))?", word)
         if match is None or not word:
-            raise ArtifactError("", f"[{part}]: '{word}' is neither an index nor a range", "write I or I:J")
+            raise ArtifactError(
+                "", f"[{part}]: '{word}' is neither an index nor a range", "write an index I or a range I:J"
+            )
         first = int(match[1] or 0)
         last = int(match[3] or extent) if match[2] else first + 1
         if not 0 <= first < last <= extent:
-            raise ArtifactError("", f"[{part}]: {word} is outside of 0 to {extent - 1}", "name a smaller range")
+            raise ArtifactError("", f"[{part}]: {word} is not within 0 to {extent - 1}", "give a smaller range")
         ranges.append(range(first, last))
     return ranges[0], ranges[1]
 

@@ -195,10 +195,12 @@ def seeds_of(text: str) -> list[int]:
     for part in text.split(","):
         match = _SEEDS.match(part.strip())
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise ArtifactError(f"SEEDS={text}", "is not a range of seeds", "give 1-200, or several with commas")
+            raise ArtifactError(
+                f"SEEDS={text}", "is not a range of seeds", "give a range such as 1-200, or several with commas"
+            )
         first, last = int(match[1]), int(match[2] or match[1])
         if last - first >= _MOST_SEEDS:
-            raise ArtifactError(f"SEEDS={text}", f"names more than {_MOST_SEEDS:,}", "give fewer")
+            raise ArtifactError(f"SEEDS={text}", f"contains more than {_MOST_SEEDS:,} seeds", "give fewer seeds")
         seeds += range(first, last + 1)
     return list(dict.fromkeys(seeds))
 
@@ -213,7 +215,7 @@ def kinds_of(text: str) -> list[str]:
             raise ArtifactError(
                 f"VALUES={text}",
                 f"'{name}' is not a kind of values",
-                f"one of {', '.join(GROUPS)}; or {', '.join(every)}",
+                f"use one of {', '.join(GROUPS)}; or {', '.join(every)}",
             )
         chosen += GROUPS.get(name, (name,))
     chosen = list(dict.fromkeys(chosen))
@@ -229,7 +231,7 @@ def sizes_of(text: str, symbols_of_run: Sequence[Symbol]) -> list[tuple[int, ...
     if not text:
         return [tuple(symbol.size for symbol in symbols_of_run)]
     if not symbols_of_run:
-        raise ArtifactError(f"SHAPES={text}", "no dimension of the artifact is dynamic", "leave it out")
+        raise ArtifactError(f"SHAPES={text}", "the artifact has no dynamic dimension", "leave out SHAPES=")
     if text == "auto":
         return _sizes_around(symbols_of_run)
     sizes = []
@@ -238,7 +240,7 @@ def sizes_of(text: str, symbols_of_run: Sequence[Symbol]) -> list[tuple[int, ...
         if len(words) != len(symbols_of_run) or not all(word.isdecimal() and 0 < len(word) < 10 for word in words):
             named = "x".join(symbol.name for symbol in symbols_of_run)
             raise ArtifactError(
-                f"SHAPES={text}", f"'{part}' is not a size for {named}", "give 1,7,64, or 1x16,7x32; auto"
+                f"SHAPES={text}", f"'{part}' is not a size for {named}", "give sizes as 1,7,64, or 1x16,7x32, or auto"
             )
         sizes.append(tuple(map(int, words)))
     return list(dict.fromkeys(sizes))
@@ -267,7 +269,9 @@ def chosen_of(text: str, every: Sequence[SweepCase]) -> list[SweepCase]:
     match = _SEEDS.match(text)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 1 <= first <= last <= len(every):
-        raise ArtifactError(f"CASES={text}", f"is not a range of 1-{len(every)}", "give 51-100, or 17")
+        raise ArtifactError(
+            f"CASES={text}", f"is not a range within 1-{len(every)}", "give a range such as 51-100, or a number"
+        )
     return list(every[first - 1 : last])
 
 
@@ -288,8 +292,8 @@ def _bound(tensor: TensorArg, case: SweepCase, sizes: dict[tuple[str, int], int]
         values = make(case.kind, case.seed, tensor.name, tensor.dtype, shape)
         return replace(tensor, shape=shape, initial=values, golden=None)
     if shape != tensor.shape:
-        what = f"'{tensor.name}' has integers and a dynamic size"
-        raise ArtifactError("SHAPES=", f"{what}, so its values at another size are unknown", "sweep without SHAPES=")
+        what = f"'{tensor.name}' has an integer type and a dynamic size"
+        raise ArtifactError("SHAPES=", f"{what}, so its values for another size are unknown", "leave out SHAPES=")
     return replace(tensor, golden=None)
 
 

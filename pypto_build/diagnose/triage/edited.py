@@ -56,9 +56,11 @@ class Trials:
             return Edits([], every, since)
         for hunk in hunks[:_MOST_HUNKS] if len(hunks) > 1 else ():
             if self.pass_with({hunk.change.path: hunk.before}):
-                return Edits([_finding([hunk], since, "with this put back it passes")], every, since)
+                return Edits([_finding([hunk], since, "the replay passes if this edit is undone")], every, since)
         says = (
-            "with this put back it passes" if len(hunks) == 1 else f"with these {len(hunks)} edits put back it passes"
+            "the replay passes if this edit is undone"
+            if len(hunks) == 1
+            else (f"the replay passes if these {len(hunks)} edits are undone")
         )
         return Edits([_finding(hunks, since, says)], every, since)
 
@@ -84,7 +86,7 @@ def edited_findings(
     every = [hunk.change for hunk in hunks]
     if not trials.pass_with({name: copy.read_bytes() for name, copy in inside.items()}):
         return Edits([], every, since)
-    return Edits([_finding(hunks, since, "the artifact that was compiled before passes")], every, since)
+    return Edits([_finding(hunks, since, "the artifact that was compiled before the edit passes")], every, since)
 
 
 def _compiled(artifact: Artifact, program: Path, output: Path, flags: Sequence[str]) -> dict[str, Path]:
@@ -107,7 +109,7 @@ def _finding(hunks: Sequence[Edited], since: str, says: str) -> Finding:
         f"{since}, and {says}: {_words(first)}",
         first.path,
         first.line,
-        "put it back, or look at it again",
+        "undo the edit, or correct it",
         detail=tuple(f"edited too: {hunk.change.words}" for hunk in hunks[1:_SHOWN]),
         edits=tuple(
             Edit(one.path, one.line, one.new, one.old) for one in lines if "\n" not in one.old + one.new and one.new

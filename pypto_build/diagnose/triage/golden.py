@@ -57,8 +57,11 @@ def golden_findings(
     anew = reference.is_recorded and _passes_anew(artifact, reference, scratch, words)
     outputs = [path for path in changed if path.startswith("data/out/")]
     sources = [path for path in changed if path not in outputs]
-    says = f"data/out was made from another {' and '.join(sources)}: the golden is stale" if sources else (
-        f"{outputs[0]} is not what the reference made"
+    says = (
+        f"data/out was computed from other contents of {' and '.join(sources)}: "
+        f"the golden is stale"
+    ) if sources else (
+        f"{outputs[0]} is not what the reference computed"
     )  # fmt: skip
     proved = "; made anew, it passes" if anew else ""
     level: Level = "error" if anew or not reference.is_recorded else "warning"
@@ -97,7 +100,7 @@ def _run_reference(
         differs = _difference(artifact.root / name, path)
         if differs:
             right = passes(copy, scratch, words)
-            says = f"{reference.name} makes another {name} of data/in: {differs}"
+            says = f"{reference.name} computes another {name} from data/in: {differs}"
             says += "; with that one it passes" if right else ""
             level: Level = "error" if right else "warning"
             return [Finding("triage/stale-golden", says, name, 0, hint, level)], ""

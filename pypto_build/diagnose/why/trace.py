@@ -369,13 +369,15 @@ def read_trace(stem: Path) -> Trace:
         for record in _records(path):
             if not _complete(record, len(data)):
                 raise ArtifactError(
-                    path, f"is not a trace: an operand of {record.name} is not in its bytes", "run it again"
+                    path,
+                    f"is not a valid trace: an operand of {record.name} lies outside of the recorded bytes",
+                    "run it again",
                 )
             _take(trace, record, data)
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "run it again") from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is not a trace: {error}", "run it again") from None
+        raise ArtifactError(path, f"is not a valid trace: {error}", "run it again") from None
     return trace
 
 
@@ -384,7 +386,7 @@ def _records(path: Path) -> Iterator[_Record]:
     with open_file(path) as raw, BufferedReader(cast(RawIOBase, raw)) as file:
         line = file.readline(_LONGEST)
         if line != b"[\n":
-            raise msgspec.DecodeError("its first line does not begin a list")
+            raise msgspec.DecodeError("its first line does not start a list")
         while not line.endswith(b"]\n"):
             line = file.readline(_LONGEST)
             event = line.removeprefix(b",").removesuffix(b"]\n")

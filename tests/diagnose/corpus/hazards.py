@@ -114,7 +114,7 @@ BUGS = (
         "rows that no task stores", _DAG,
         ((_MUL, "TSTORE(v20, v17);", "v17.SetValidShape(126, 128); TSTORE(v20, v17);"),),
         "hazards/unwritten", "kernels/aiv/kernel_add.cpp", "TLOAD(v7, v11);",
-        "task 4 kernel_add: TLOAD reads 1024 bytes of 'g' that no task writes, within bytes 64512 to 65536",
+        "task 4 kernel_add: TLOAD reads 1024 bytes of 'g' that no task writes; they are among bytes 64512 to 65536",
     ),
     Bug(
         "tile never written", _SOFTMAX,
@@ -255,12 +255,12 @@ BUGS = (
         "rows of an output that its kernel leaves out", _DAG,
         (("kernels/aiv/kernel_add.cpp", "TSTORE(v20, v17);", "v17.SetValidShape(126, 128); TSTORE(v20, v17);"),),
         "hazards/unwritten-output", "kernels/aiv/kernel_add.cpp", "TSTORE(v20, v17);",
-        "task 4 kernel_add should write them, but its TSTORE leaves them out",
+        "task 4 kernel_add should write these bytes, but its TSTORE leaves them out",
     ),
     Bug(
         "tensor whose producer is not submitted", _DAG,
         ((_DAG_FILE, "        rt_submit_aiv_task(1, params_t2);\n", ""),),
-        "hazards/unwritten", _DAG_FILE, "& e =", "'e' is created and no task writes it; task 2 kernel_mul reads it",
+        "hazards/unwritten", _DAG_FILE, "& e =", "no task writes the tensor 'e', but task 2 kernel_mul reads it",
     ),
     Bug(
         "view smaller than what its kernel works on", "_jit_row_blocks",

@@ -60,7 +60,7 @@ BUGS = (
     ),
     _lint(
         "expected_arg_count", "expected-arg-count", _ORCH, ".expected_arg_count = 4",
-        "expected_arg_count is 4, the program has 5 parameters",
+        "expected_arg_count is 4, but the program has 5 parameters",
         (_ORCH, ".expected_arg_count = 5", ".expected_arg_count = 4"),
     ),
     _lint(
@@ -82,7 +82,7 @@ BUGS = (
     ),
     _lint(
         "more blocks together than cores", "sync-start-limit", _ORCH, "set_require_sync_start(true)",
-        "64 blocks have to start together; a2a3 has 48 such cores",
+        "64 blocks must start together, but a2a3 has only 48 such cores",
         (_ORCH, _SUBMIT_3, "params_t3.launch_spec.set_block_num(64);\n        "
          f"params_t3.launch_spec.set_require_sync_start(true);\n        {_SUBMIT_3}"),
     ),
@@ -93,7 +93,7 @@ BUGS = (
     ),
     _lint(
         "tensor larger than the heap", "heap-limit", _ORCH, "TensorCreateInfo g_ci(",
-        "'g' needs 512 MiB; a ring's heap has 256 MiB",
+        "'g' needs 512 MiB, but the heap of a ring has only 256 MiB",
         (_ORCH, "g_ci_shapes[2] = {128, 128}", "g_ci_shapes[2] = {8192, 16384}"),
     ),
     _lint(
@@ -116,7 +116,7 @@ BUGS = (
     ),
     _lint(
         "block number from a register", "intrinsic-without-args", _MUL, "get_block_idx()",
-        "get_block_idx() reads a register that is not set for tasks",
+        "get_block_idx() reads a register that is not set when tasks run",
         (_MUL, "const int64_t v8 = 0;", "const int64_t v8 = get_block_idx();"),
     ),
     _lint(
