@@ -25,18 +25,17 @@ CASES = {
     ),
     "shapes": (
         kernel(TILE + "t = t + pl.row_max(t)" + STORE),
-        "6:9: add: Tile[[64, 64], FP32] and Tile[[64, 1], FP32] differ in shape; use pl.row_expand_add",
+        "6:9: add: Tile[[64, 64], FP32] and Tile[[64, 1], FP32] have different shapes; use pl.row_expand_add",
     ),
     "element types": (
         kernel(TILE + "t = t + pl.cast(t, pl.FP16)" + STORE),
         (
-            "6:9: the operands have different dtypes, the operands have different dtypes, add: FP32 and "
-            "FP16; convert one of them with pl.cast"
+            "6:9: add: the operands have different dtypes, FP32 and FP16; convert one of them with pl.cast"
         ),
     ),
     "bounds": (
         kernel("t = pl.load(x, [32, 0], [64, 64])" + STORE),
-        "5:9: pl.load: axis 0: 32 to 96 of 64",
+        "5:9: pl.load: axis 0: the range 32 to 96 is outside of the extent 64",
     ),
     "alignment": (
         kernel("t = pl.load(x, [0, 0], [64, 6])" + STORE),
@@ -45,11 +44,11 @@ CASES = {
     ),
     "missing argument": (
         kernel("t = pl.load(x, [0, 0])" + STORE),
-        "5:9: the argument pl.load: shape is missing; its parameters are tensor, offsets, shape, valid_shape",
+        "5:9: pl.load: the argument shape is missing; its parameters are tensor, offsets, shape, valid_shape",
     ),
     "rank": (
         kernel("t = pl.load(x, [0], [64, 64])" + STORE),
-        "5:9: pl.load: 1 offsets, the tensor has 2 extents",
+        "5:9: pl.load: 1 offsets are given, but the tensor has 2 extents",
     ),
     "writes an input": (
         kernel(TILE + "pl.store(t, [0, 0], x)" + STORE),
@@ -86,7 +85,7 @@ CASES = {
     ),
     "wrong argument": (
         kernel(TILE + STORE, "x: M, out: pl.Out[M]", "x, out", "x: pl.Tensor[[32, 64], pl.FP32], out: pl.Out[M]"),
-        "10:5: k: x is Tensor[[64, 64], FP32], found Tensor[[32, 64], FP32]",
+        "10:5: k: x must be Tensor[[64, 64], FP32], found Tensor[[32, 64], FP32]",
     ),
     "accumulator used again": (
         kernel(

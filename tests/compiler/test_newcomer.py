@@ -27,16 +27,18 @@ CASES = {
     ),
     "store args swapped": (
         kernel(T + "pl.store(out, [0,0], t)"),
-        "6:5: pl.store: tile is a Tensor[[64, 64], FP32], not a tile; its operands: tile, offsets, tensor; "
-        "pl.load makes a tile",
+        (
+            "6:5: pl.store: tile must be a tile, found a Tensor[[64, 64], FP32]; pass a tile, loaded "
+            "with pl.load; the operands are tile, offsets, tensor"
+        ),
     ),
     "store not list": (
         kernel(T + "pl.store(t, 0, out)"),
-        "6:5: pl.store: offsets is a list",
+        "6:5: pl.store: offsets must be a list",
     ),
     "matmul shapes": (
         kernel("a = pl.load(x, [0,0],[64,32])\npl.store(pl.matmul(a, a), [0,0], out)"),
-        "6:14: pl.matmul: Tile[[64, 32], FP32] has 32 columns, Tile[[64, 32], FP32] has 64 rows",
+        ("6:14: pl.matmul: the columns of Tile[[64, 32], FP32] (32) must equal the rows of Tile[[64, 32], FP32] (64)"),
     ),
     "matmul op": (
         kernel(T + "pl.store(t @ t, [0,0], out)"),
@@ -44,7 +46,7 @@ CASES = {
     ),
     "matmul dtype": (
         kernel(T + "pl.store(pl.matmul(t, pl.cast(t, pl.BF16)), [0,0], out)"),
-        "6:14: the dtypes pl.matmul: FP32 and BF16 are not supported; both must be FP32, FP16, BF16 or INT8",
+        "6:14: pl.matmul: the dtypes FP32 and BF16 are not supported; both must be FP32, FP16, BF16 or INT8",
     ),
     "listcomp": (
         kernel("ts = [pl.load(x, [0,0],[64,64]) for i in range(2)]"),
@@ -71,16 +73,18 @@ CASES = {
     ),
     "op in orch": (
         "@pl.jit\ndef main(x: M, out: pl.Out[M]):\n    t = pl.load(x,[0,0],[64,64])\n    pl.store(t,[0,0],out)\n",
-        "5:9: pl.load is an operation of kernels, but main is an orchestration; put it into a @pl.jit.incore "
-        "function and call that",
+        (
+            "5:9: pl.load is an operation of kernels, but main is an orchestration; move this operation "
+            "into a @pl.jit.incore function and call that function"
+        ),
     ),
     "wrong arg count": (
         kernel(T + S.strip(), call="x"),
-        "9:5: the argument k: out is missing; its parameters are x, out",
+        "9:5: k: the argument out is missing; its parameters are x, out",
     ),
     "too many": (
         kernel(T + S.strip(), call="x, out, x"),
-        "9:5: k takes 2 arguments, found 3",
+        "9:5: k takes 2 arguments, but 3 are passed",
     ),
     "unknown kernel": (
         kernel(T + S.strip()).replace("    k(x", "    kk(x"),
@@ -88,8 +92,10 @@ CASES = {
     ),
     "kwarg typo": (
         kernel("t = pl.load(x, [0, 0], [64, 64], validshape=[1,1])" + S),
-        "5:9: pl.load: no parameter 'validshape'; did you mean 'valid_shape'?; its parameters: tensor, "
-        "offsets, shape, valid_shape",
+        (
+            "5:9: pl.load: there is no parameter 'validshape'; did you mean 'valid_shape'?; its "
+            "parameters are tensor, offsets, shape, valid_shape"
+        ),
     ),
     "out read-only passed": (
         kernel(T + S.strip()).replace("def main(x: M, out: pl.Out[M])", "def main(x: M, out: M)"),
@@ -105,7 +111,7 @@ CASES = {
     ),
     "float index": (
         kernel("t = pl.load(x, [0.5, 0], [64, 64])" + S),
-        "5:9: 0.5 is no INDEX",
+        "5:9: 0.5 cannot be represented as INDEX",
     ),
     "dynamic shape load": (
         kernel("t = pl.load(x, [0, 0], [n, 64])" + S, N, "x, out, n"),
@@ -113,7 +119,7 @@ CASES = {
     ),
     "break": (
         kernel("for i in pl.range(4):\n    break"),
-        "6:9: break statements are not supported; put the statements after it into an if statement",
+        "6:9: break statements are not supported; put what follows under an if",
     ),
     "chained compare": (
         kernel("if 0 < n < 3:\n    pass", N, "x, out, n"),
@@ -149,11 +155,11 @@ CASES = {
     ),
     "row_sum kw": (
         kernel(T + "t = pl.row_sum(t, axis=1)" + S),
-        "6:9: pl.row_sum: no parameter 'axis'; its parameters: x",
+        "6:9: pl.row_sum: there is no parameter 'axis'; its parameters are x",
     ),
     "store shape too large": (
         kernel("t = pl.full([64,128], 0.0, pl.FP32)" + S),
-        "6:5: pl.store: axis 1: 0 to 128 of 64",
+        "6:5: pl.store: axis 1: the range 0 to 128 is outside of the extent 64",
     ),
     "store dtype": (
         kernel("t = pl.full([64,64], 0, pl.INT32)" + S),
@@ -167,11 +173,11 @@ CASES = {
         "@pl.jit.inline\ndef f(x):\n    return f(x)\n"
         "@pl.jit.incore\ndef k(x: M, out: pl.Out[M]):\n    pl.store(f(pl.load(x,[0,0],[64,64])),[0,0],out)\n"
         "@pl.jit\ndef main(x: M, out: pl.Out[M]):\n    k(x, out)\n",
-        "5:12: f calls itself",
+        "5:12: f calls itself, which is not supported",
     ),
     "kernel ret used": (
         kernel(T + S.strip()).replace("    k(x, out)", "    y = k(x, out)\n    k(y, out)"),
-        "10:5: k: x is a tensor, found a Task; pass the tensor that the kernel writes",
+        "10:5: k: x must be a tensor, found a Task; pass the tensor that the kernel writes",
     ),
     "multi assign": (
         kernel("a = b = pl.load(x, [0,0],[64,64])"),

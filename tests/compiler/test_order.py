@@ -140,7 +140,9 @@ def test_the_reference_of_a_predicate(tmp_path: Path) -> None:
 def test_may_has_no_marks(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
         files(tmp_path, _program("k(x, out, dumps=[x])"), Options(VINTAGES["2026-05"]))
-    assert str(caught.value).endswith(":8:5: tasks of 2026-05 have no dumps; compile for a later API version")
+    assert str(caught.value).endswith(
+        ":8:5: tasks of the API version 2026-05 have no dumps; compile for a later API version"
+    )
 
 
 def test_while_with_a_condition_that_is_an_expression(tmp_path: Path) -> None:
@@ -216,7 +218,7 @@ WRONG = {
     ),
     "a task as a tensor": (
         "a = k(x, out)\nk(a, out)",
-        "9:5: k: x is a tensor, found a Task; pass the tensor that the kernel writes",
+        "9:5: k: x must be a tensor, found a Task; pass the tensor that the kernel writes",
     ),
 }
 

@@ -110,8 +110,8 @@ def test_the_directory_and_the_data_are_taken(with_torch: Path) -> None:
 def test_without_pypto(workspace: Path) -> None:
     assert _run(workspace, installed=False) == (
         2, [],
-        f"error: p.py: PyPTO cannot be imported: {sys.executable}: No module named 'pypto'; install PyPTO there "
-        "(pip install pypto), or name the interpreter that has it with PYTHON=\n",
+        f"error: p.py: PyPTO cannot be imported: {sys.executable}: No module named 'pypto'; install PyPTO for this "
+        "interpreter (pip install pypto), or name another interpreter with PYTHON=\n",
     )  # fmt: skip
 
 

@@ -136,13 +136,17 @@ WRONG = {
     ),
     "half a block": (
         _split("LeftRight", "pl.store(pl.load(x, [0, 0], [64, 8]) * 2.0, [0, 0], out)"),
-        "5:14: pl.Split.LeftRight: load: half of Tile[[64, 8], FP32, vec] is Tile[[64, 4], FP32, vec], which is not "
-        "whole 32-byte blocks; use a larger tile",
+        (
+            "5:14: pl.Split.LeftRight: load: half of Tile[[64, 8], FP32, vec] is Tile[[64, 4], FP32, "
+            "vec], which does not consist of whole 32-byte blocks; use a larger tile"
+        ),
     ),
     "part of the rows": (
         _split("UpDown", "pl.store(pl.load(x, [0, 0], [64, 64], [8, 64]) * 2.0, [0, 0], out)"),
-        "5:14: pl.Split.UpDown: load: only part of the rows of Tile[[64, 64], FP32, valid[8, 64], vec] holds data; "
-        "split along the other axis",
+        (
+            "5:14: pl.Split.UpDown: load: only a part of the rows of Tile[[64, 64], FP32, valid[8, 64], "
+            "vec] holds data, so it cannot be split there; split along the other axis"
+        ),
     ),
     "cube core alone": (
         _split("UpDown", PRODUCT + "pl.store(p, [0, 0], out)"),

@@ -61,7 +61,11 @@ def test_a_failure_leaves_the_previous_artifact(tmp_path: Path) -> None:
     _run(program, out)
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     program.write_text(HEAD + COPY.replace("[64, 64]", "[64, 80]"))
-    assert _run(program, out) == (1, [], f"error: {program}:5:14: pl.load: axis 1: 0 to 80 of 64 [infer_types]\n")
+    assert _run(program, out) == (
+        1,
+        [],
+        f"error: {program}:5:14: pl.load: axis 1: the range 0 to 80 is outside of the extent 64 [infer_types]\n",
+    )
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
