@@ -148,7 +148,10 @@ WRONG = {
     ),
     "of another size": (
         write_results(results(root=RecordedOutput("float32", "00"))),
-        "'root' has 1 bytes of 'float32', not 2048 of 'float32'; run the kit again, without changes",
+        (
+            "'root' has 1 bytes of 'float32', but should have 2048 bytes of 'float32'; run the kit "
+            "again, without changes"
+        ),
     ),
 }  # fmt: skip
 
@@ -169,7 +172,9 @@ def test_directories_that_hold_no_one_run(tmp_path: Path) -> None:
         collect(tmp_path / "away")
     for platform in ("a2a3sim", "a5sim"):
         (tmp_path / platform / "_jit_conformance_sums" / "actual").mkdir(parents=True)
-    with pytest.raises(ArtifactError, match=r"holds outputs of several runs \(a2a3sim, a5sim\); name one of them"):
+    with pytest.raises(
+        ArtifactError, match=r"contains outputs of several runs \(a2a3sim, a5sim\); name the directory of one run"
+    ):
         collect(tmp_path)
     assert collect(tmp_path, "a5sim").outputs == {}
 

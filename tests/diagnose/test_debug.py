@@ -94,7 +94,7 @@ def test_a_crash_leaves_a_core(tmp_path: Path) -> None:
 @needs_gdb
 def test_a_breakpoint_that_is_not_met(tmp_path: Path) -> None:
     status, output, _ = debug(built(tmp_path), "--task", "3", "--break", "kernel_add.cpp:61", "--script", "bt")
-    assert status == 1 and "[debug] the run ended before a breakpoint" in output
+    assert status == 1 and "[debug] the run ended before it reached a breakpoint" in output
     status, output, errors = debug(built(tmp_path / "b"), "--task", "9", "--script", "bt")
     assert status == 2 and "the run submits no TASK=9" in output + errors
 
@@ -125,13 +125,16 @@ def test_lldb(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (("--task", "x"), "TASK=x is not a task number; give one such as TASK=3"),
-        (("--break", "other.cpp:3"), "BREAK=other.cpp:3: no kernel has a file named 'other.cpp'; there are"),
-        (("--break", "kernel_mul.cpp:9999"), "BREAK=kernel_mul.cpp:9999: there is no line 9999; the kernel has 94"),
+        (("--break", "other.cpp:3"), "BREAK=other.cpp:3: no kernel has a file named 'other.cpp'; the files are"),
+        (
+            ("--break", "kernel_mul.cpp:9999"),
+            "BREAK=kernel_mul.cpp:9999: the file has no line 9999; its last line is 94",
+        ),
         (
             ("--break", "-"),
             "BREAK=- names neither a line nor a function; give a line or function, such as kernel.cpp:69",
         ),
-        (("--rr", "--debugger", "lldb"), "RR=1 works only with gdb; leave DEBUGGER= out"),
+        (("--rr", "--debugger", "lldb"), "RR=1 works only with gdb; leave out DEBUGGER="),
     ],
 )
 def test_wrong_words(words: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

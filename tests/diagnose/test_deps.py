@@ -214,8 +214,8 @@ def test_first_forms_of_the_graph(tmp_path: Path, document: dict[str, object], t
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is not JSON: .*; the run that wrote it did not finish; run again with DEP_GEN=1"),
-        ("[]", r"is not a task graph: it has no edges\[\]; run again with DEP_GEN=1"),
+        ("{", "is not JSON: .*; run again with DEP_GEN=1, because the run that wrote the file did not finish"),
+        ("[]", r"is not a task graph: it contains no edges\[\]; run again with DEP_GEN=1"),
         ('{"edges": [{"pred": "1"}]}', r"edges\[0\]: succ is missing; run again with DEP_GEN=1"),
         (
             '{"edges": [[1, 2], [2, 1]]}',

@@ -73,10 +73,13 @@ def test_selection(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: li
     [
         (
             ["--task", "7"],
-            "TASK=7: no such task; tasks are numbered 0 to 1; a task can also be named as 'ring:count' or 0x…",
+            (
+                "TASK=7: no task has this number; tasks are numbered 0 to 1; a task can also be "
+                "named as 'ring:count' or 0x…"
+            ),
         ),
-        (["--kernel", "sub"], "KERNEL=sub: no dumped task runs this kernel; dumped: add, mul"),
-        (["--arg", "z"], "ARG=z: no dumped argument has this name; dumped: 0, 1"),
+        (["--kernel", "sub"], "KERNEL=sub: no dumped task runs this kernel; dumped kernels: add, mul"),
+        (["--arg", "z"], "ARG=z: no dumped argument has this name; dumped arguments: 0, 1"),
     ],
 )
 def test_what_is_not_there_is_said(
@@ -198,7 +201,7 @@ def test_all_element_types_are_read(tmp_path: Path, dtype: str) -> None:
         ),
         (
             {"overwritten": True},
-            "cannot be shown: cannot be shown: its content was overwritten before it was saved; dump fewer arguments",
+            "cannot be shown: its content was overwritten before it was saved; dump fewer arguments",
         ),
         (
             {"override": {"bin_size": 0}},
@@ -234,7 +237,10 @@ def test_damaged_manifests(tmp_path: Path, entry: dict[str, object], message: st
 def test_half_a_manifest(tmp_path: Path) -> None:
     path = tmp_path / "args_dump.json"
     path.write_text('{"args": [')
-    with pytest.raises(ArtifactError, match=r"is not JSON: .*; the run that wrote it did not finish"):
+    with pytest.raises(
+        ArtifactError,
+        match=r"is not JSON: .*; run again with DUMP=2, because the run that wrote the file did not finish",
+    ):
         read_dump(path)
 
 

@@ -116,7 +116,7 @@ def test_a_task_that_crashes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     [
         ((), "TASK=: no task is named; give exactly one of TASK=37, TASK=3-7, KERNEL=name and FROM=37"),
         (("--task", "1", "--from", "2"), "TASK=1 and FROM=2: name different tasks"),
-        (("--task", "7-3"), "TASK=7-3: the range ends before it begins; give 3-7"),
+        (("--task", "7-3"), "TASK=7-3: the range ends before it begins; write 3-7"),
         (("--task", "x"), "TASK=x: is not a task number"),
         (("--task", "99"), "TASK=99: no such task ran; tasks are numbered 0 to 4"),
         (("--from", "-1"), "FROM=-1: is not a task number"),

@@ -136,7 +136,7 @@ def test_a_listing_of_this_compiler_is_checked_too(tmp_path: Path, capsys: pytes
     ("flags", "message"),
     [
         (["--pass", "InitMemref"], "PASS=InitMemref: no such pass; did you mean InitMemRef?"),
-        (["--pass", "99"], "PASS=99: no such pass; 0 to 4, or a pass's name"),
+        (["--pass", "99"], "PASS=99: no such pass; use a number from 0 to 4, or the name of a pass"),
         (["--kernel", "double_row"], "KERNEL=double_row: no dump has this function; did you mean double_rows?"),
     ],
 )

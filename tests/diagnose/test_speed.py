@@ -252,7 +252,7 @@ def test_what_has_no_price_is_an_error_at_its_line(tmp_path: Path, capsys: pytes
 def test_a_chip_of_the_other_generation_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     artifact = copy_example("_jit_softmax", tmp_path)
     assert speed(artifact, tmp_path / "out", "--chip-name", "950PR") == 2
-    error = "speed: CHIP=950PR: is not a chip of the platform a2a3sim; it is one of 910B1, 910B2, 910B3, 910B4"
+    error = "speed: CHIP=950PR: is not a chip of the platform a2a3sim; use one of 910B1, 910B2, 910B3, 910B4"
     assert capsys.readouterr().err.splitlines() == [error]
 
 

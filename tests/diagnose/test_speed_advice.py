@@ -69,7 +69,7 @@ def adds(at: int, times: int = 400) -> Recording:
 def test_the_padding_that_removes_a_bank_conflict() -> None:
     slow = adds(0x4000)
     gain = advice(slow)["speed/bank-conflict"]
-    assert gain.finding.hint.startswith("put the tile at 0x4000 to 0x4")
+    assert gain.finding.hint.startswith("move the tile from address 0x4000 to 0x4")
     new = int(gain.finding.hint.split("to 0x")[1].split(",")[0], 16)
     assert 0 < new - 0x4000 < 512 and (new - 0x4000) % 32 == 0
     assert_gain(gain, slow, adds(new))
@@ -104,7 +104,7 @@ def test_loads_of_a_few_rows_at_a_time() -> None:
         return replace(recording, bases=(1 << 40) + np.arange(steps, dtype=np.uint64) * np.uint64(rows * 2048))
 
     gain = advice(strided(256, 2))["speed/small-transfers"]
-    assert gain.finding.message == "TLOAD moves 2 rows of 1024 bytes in each of 256 steps of a loop"
+    assert gain.finding.message == "TLOAD moves 2 rows of only 1024 bytes in each of 256 loop iterations"
     assert gain.finding.hint == "process 16 times as many rows in each iteration"
     assert_gain(gain, strided(256, 2), strided(16, 32))
     assert "speed/small-transfers" not in advice(strided(16, 32))
@@ -127,7 +127,7 @@ def test_cores_that_load_the_same_lines_at_once() -> None:
     whole = run([load(16, 1024)] * 64, blocks=48)
     same = replace(whole, bases=(1 << 40) + (np.arange(48 * 64, dtype=np.uint64) % 64) * 32768)
     gain = advice(same)["speed/same-reads"]
-    assert gain.finding.hint.endswith("rotate the loop by the number of the block")
+    assert gain.finding.hint.endswith("rotate the loop by the block number")
     apart = predict(same, A2.with_values(l2__shared__aiv=1e15)).time_us
     assert gain.gain_us == pytest.approx(predict(same, A2).time_us - apart, rel=1e-6)
     assert "speed/same-reads" not in advice(whole)
@@ -228,7 +228,7 @@ def test_one_block_on_many_cores_is_split() -> None:
 def test_a_last_wave_on_few_cores() -> None:
     big = [load(32, 1024)] * 20
     gain = advice(run(big, blocks=60))["speed/last-wave"]
-    assert gain.finding.message == "60 blocks on 48 cores: 12 run in a last wave"
+    assert gain.finding.message == "60 blocks on 48 cores: only 12 cores are busy in the last wave"
     assert gain.finding.hint == "use 96 blocks of less work"
     assert_gain(gain, run(big, blocks=60), run([load(20, 1024)] * 20, blocks=96))
     assert "speed/last-wave" not in advice(run(big, blocks=96))

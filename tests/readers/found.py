@@ -467,7 +467,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "args_dump",
         "nested",
         b'{"args": ' + _DEEP,
-        "DIR/args_dump.json: is not JSON: nested too deeply; the run that wrote it did not finish; run again with DUMP=2",
+        "DIR/args_dump.json: is not JSON: nested too deeply; run again with DUMP=2, because the run that wrote the file did not finish",
     ),
     (
         "args_dump",

@@ -530,7 +530,7 @@ def _logged(options: argparse.Namespace) -> int:
     if facts.empty:
         print(f"[hang] {options.log}: these logs report no error, no stall and no fault")
         if not facts.of_the_runtime:
-            print("the logs contain no line of the runtime: run again with ASCEND_PROCESS_LOG_PATH=dir and")
+            print("    the logs contain no line of the runtime: run again with ASCEND_PROCESS_LOG_PATH=dir and")
             print("    --log-level info (v0 before August 2026), then use LOG=dir, or the host's output in a file")
         return 0
     for line in hang.summary():
