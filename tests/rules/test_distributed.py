@@ -183,7 +183,7 @@ def test_replay_tests_have_ranks(allreduce: Project) -> None:
         ("wrong", "ERROR"),
         ("one", "ERROR"),
     }
-    assert "one: world=2: _jit_chain is a program for one chip; leave it out" in output
+    assert "one: world=2: _jit_chain is a program for one chip; leave out world=" in output
     assert (
         "wrong: signature: has 1 tensor, the artifact 2; declare it as the artifact does: x: IN, total: OUT" in output
     )
