@@ -324,7 +324,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "interface",
         "threads",
         _interface("aicpu_thread_num", value=-1),
-        "DIR/interface.json: is not a valid interface.json: aicpu_thread_num: -1 is not a number from 0 up; build the artifact again",
+        "DIR/interface.json: is not a valid interface.json: aicpu_thread_num: -1 is not a number of 0 or more; build the artifact again",
     ),
     (
         "interface",

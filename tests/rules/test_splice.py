@@ -362,7 +362,7 @@ def test_ptoas_gets_its_flags_and_is_part_of_the_key(built: Project, tmp_path: P
         (
             [],
             {"PTOAS_ROOT": "/nowhere"},
-            "PTOAS_ROOT=/nowhere: has none of ptoas, ptoas.sh, bin/ptoas; "
+            "PTOAS_ROOT=/nowhere: contains none of ptoas, ptoas.sh, bin/ptoas; "
             "correct the path, or use PTOAS=own for the built-in assembler",
         ),
     ],

@@ -19,8 +19,6 @@ from pypto_build.diagnose.reduce import BEFORE_A_RUN
 from pypto_build.diagnose.requests import run_tool_on_runs
 from pypto_build.farm.session import add_farm_options
 
-_KEPT = "mismatch:OUTPUT, crash, hang, build_error[:KERNEL], golden_error, or the rule of a finding"
-
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""

@@ -36,7 +36,6 @@ from pypto_build.replay.reference.launch import Launch, Progress
 #: Where a statement may have another one behind it.
 _SPACES = re.compile(rb"\b__(?:gm|ubuf|cbuf|ca|cb|cc|aicore)__(?!\w)")
 _BLOCKS = ("compound_statement", "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "case_statement")
-_FUNCTIONS = ("function_definition", "lambda_expression")
 
 
 @dataclass(frozen=True)

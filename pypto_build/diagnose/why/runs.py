@@ -260,9 +260,6 @@ class Traced:
         return None
 
 
-_Told = Mapping[tuple[int, int, int], tuple[list[Event], list[str]]]
-
-
 @dataclass
 class _Runs:
     """The results of one round.
