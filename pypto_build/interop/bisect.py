@@ -6,7 +6,7 @@ python -m pypto_build.interop.bisect ARTIFACT_DIR --build-dir OUT --axis A --goo
 Axes:
 
 - simpler, pto_isa: G and B are revisions, or PATH@REVISION of a local clone.
-- kernel: G and B are two artifacts with the same kernels.
+- kernel: G and B are two artifacts with the same kernels, or revisions of this one (tags, branches, commits).
 - hunk: as kernel, with the differences of their files split into hunks.
 - ptoas: G and B are assemblers, paths or `own`; each unit is assembled by one of the two.
 - flags: G and B are flags of the kernels' compiler.
@@ -25,6 +25,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ from pypto_build.facts.run_options import OF_SIMPLER, SIMPLER
 from pypto_build.farm.session import FarmSession, add_farm_options, refuse_here, session_of
 from pypto_build.interop.steps import Candidate, Outcome, Runner, Trial, signature
 from pypto_build.replay.verdict import Verdict
-from pypto_build.toolchain import ToolchainError, pins
+from pypto_build.toolchain import ToolchainError, git, pins
 from pypto_build.toolchain.python import own_environment, own_tool
 
 # The two search algorithms of a bisection, independent of what they search.
@@ -258,15 +259,39 @@ def _bisect(options: argparse.Namespace) -> int:
             culprit = _files(runner, options.build_dir / "bisect.mix", *ends)
         else:
             search = _files if options.axis == "kernel" else _hunks
-            good, bad = (_end(*end, artifact.root) for end in (("GOOD", options.good), ("BAD", options.bad)))
+            scratch = options.build_dir / "bisect.revisions"
+            good, bad = (_end(*end, artifact.root, scratch) for end in (("GOOD", options.good), ("BAD", options.bad)))
             culprit = search(runner, options.build_dir / "bisect.mix", good, bad)
     return _report(runner, options.axis, culprit)
 
 
-def _end(option: str, named: str, artifact: Path) -> Path:
-    """Return the artifact at an end, by path or by a name beside ``artifact``."""
+def _end(option: str, named: str, artifact: Path, scratch: Path) -> Path:
+    """Return the artifact at an end: a path, a name beside ``artifact``, or ``artifact`` at a revision of its
+    repository, which is written below ``scratch``.
+    """
     places = (artifact.parent, os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
-    return resolve_jit(named, *places, option=option)
+    try:
+        return resolve_jit(named, *places, option=option)
+    except ArtifactError:
+        commit = git.find_commit("-C", str(artifact), revision=named)
+        if not commit:
+            raise
+    return _at_commit(artifact, commit, scratch / commit[:12], f"{option}={named}")
+
+
+def _at_commit(artifact: Path, commit: str, directory: Path, option: str) -> Path:
+    """Write the artifact of a commit, with the data of today where the commit has none."""
+    shutil.rmtree(directory, ignore_errors=True)
+    root, packed = directory / artifact.name, directory / "files.tar"
+    root.mkdir(parents=True)
+    run = git.run_git("-C", str(artifact), "archive", f"--output={packed.resolve()}", commit)
+    if run.returncode:
+        raise _Ends(f"{option}: the commit does not have {artifact.name}: {git.reason(run)}; name another one")
+    with tarfile.open(packed) as files:
+        files.extractall(root, filter="data")
+    if not (root / "data").exists() and (artifact / "data").is_dir():
+        shutil.copytree(artifact / "data", root / "data")
+    return root
 
 
 def _ends(runner: Runner, good: Trial, bad: Trial, names: tuple[object, object]) -> None:

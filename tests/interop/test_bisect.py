@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -206,6 +207,29 @@ def test_a_file_is_found_through_scons(tmp_path: Path) -> None:
     ran = project.scons("bisect", "JIT=_jit_chain", "AXIS=kernel", "GOOD=_jit_chain", f"BAD={bad}")
     assert ran.status == 0, ran.output
     assert ran.output.splitlines()[-2:] == ["[bisect] culprit:", "  kernels/aiv/plus_one.cpp"]
+
+
+def test_ends_by_revisions_of_the_artifact(tmp_path: Path) -> None:
+    """A tag and a branch name the artifact as it was there."""
+    project = Project(tmp_path / "workspace")
+
+    def git(*words: str) -> None:
+        identity = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
+        subprocess.run(["git", *identity, *words], cwd=project.artifact, check=True, capture_output=True)
+
+    git("init", "--quiet")
+    git("add", "kernels", "orchestration", "kernel_config.py")
+    git("commit", "--quiet", "-m", "good")
+    git("tag", "v1")
+    kernel = project.artifact / "kernels" / "aiv" / "plus_one.cpp"
+    kernel.write_text(kernel.read_text().replace("in[i] + 1.0f", "in[i] - 1.0f"))
+    git("commit", "--quiet", "-am", "bad")
+    git("branch", "broken")
+    ran = project.scons("bisect", "JIT=_jit_chain", "AXIS=kernel", "GOOD=v1", "BAD=broken")
+    assert ran.status == 0, ran.output
+    assert ran.output.splitlines()[-2:] == ["[bisect] culprit:", "  kernels/aiv/plus_one.cpp"]
+    ran = project.scons("bisect", "JIT=_jit_chain", "AXIS=kernel", "GOOD=v2", "BAD=broken")
+    assert ran.status == 2 and "GOOD=v2: no such artifact in " in ran.output
 
 
 def test_lines_are_found(tmp_path: Path) -> None:

@@ -102,16 +102,37 @@ def test_files_of_one_checkout_are_no_edit(project: Project) -> None:
     assert "regenerating from ptoas/kernel_mul.pto" not in project.scons("build", "JIT=_jit_vector_dag").actions
 
 
-def test_an_edit_shortly_before_the_first_look(project: Project) -> None:
-    """Times tell nothing of it; the module has another operation than what was assembled. lint knows what runs."""
+def _edited_before_the_first_look(project: Project, old: str, new: str) -> None:
+    """Edit a module and give it the time of the file that was assembled from it."""
     project.use_example("_jit_vector_dag")
     assembled = (project.artifact / UNIT).with_suffix(".cpp").stat()
-    project.edit(UNIT, "pto.tmul", "pto.tadd")
+    project.edit(UNIT, old, new)
     os.utime(project.artifact / UNIT, ns=(assembled.st_atime_ns, assembled.st_mtime_ns))
+
+
+def test_an_edited_operation_before_the_first_look(project: Project) -> None:
+    """The module has another operation than what was assembled. lint knows what runs."""
+    _edited_before_the_first_look(project, "pto.tmul", "pto.tadd")
     assert "not-spliced" in project.scons("lint", "JIT=_jit_vector_dag").output
     run = project.replay()
     assert run.status and "regenerating from ptoas/kernel_mul.pto" in run.actions
     assert "nothing found" in project.scons("lint", "JIT=_jit_vector_dag").output
+    said = project.scons("triage", "JIT=_jit_vector_dag").output
+    assert "also: ptoas/kernel_mul.pto was edited: its kernels' own bodies are not spliced" in said
+
+
+def test_lint_looks_at_the_body_again_when_the_edit_is_undone(built: Project) -> None:
+    built.edit(UNIT, "pto.tmul", "pto.tadd")
+    assert "regenerating from ptoas/kernel_mul.pto" in built.scons("build", "JIT=_jit_vector_dag").actions
+    built.edit(UNIT, "pto.tadd", "pto.tmul")
+    built.edit(KERNEL, "TMUL(", "TSUB(")
+    assert "0 TMUL, and 1 TSUB, in kernels/aiv/kernel_mul.cpp" in built.scons("lint", "JIT=_jit_vector_dag").output
+
+
+def test_an_edited_constant_before_the_first_look(project: Project) -> None:
+    _edited_before_the_first_look(project, "arith.constant 65536", "arith.constant 131072")
+    run = project.replay()
+    assert run.status == 0 and "regenerating from ptoas/kernel_mul.pto" in run.actions
 
 
 def test_an_artifact_compiled_anew_is_no_edit(built: Project) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from pypto_build.artifact import Kernel
 from pypto_build.artifact.cpp.text import without_comments
 from pypto_build.artifact.files import read_source
+from pypto_build.artifact.modules import spliced_modules
 from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.lint.subject import Subject
 from pypto_build.facts.dtypes import PTO, torch_name
@@ -153,23 +154,17 @@ _TILE = re.compile(r"\bTile<\s*TileType::(\w+)\s*,\s*(\w+)\s*,\s*(\d{1,9})\s*,\s
 
 
 def check_bodies(subject: Subject, build_dir: Path | None = None) -> Iterator[Finding]:
-    """Check every kernel that has a unit, unless it was spliced in ``build_dir``."""
+    """Check every kernel that has a unit, unless replays in ``build_dir`` run the unit's module."""
+    spliced = spliced_modules(subject.artifact.root, build_dir) if build_dir else []
     modules = {path.with_suffix(""): path for path in modules_of(subject.artifact.root)}
     for kernel in subject.artifact.kernels:
-        if kernel.external or (build_dir and (build_dir / "spliced" / relative_kernel(kernel)).is_file()):
-            continue
-        body = _body(subject, kernel)
+        body = None if kernel.external else _body(subject, kernel)
         unit = next((path for path in modules if kernel.name in _functions(path, subject.platform)), None)
-        if body is None or unit is None:
+        if body is None or unit is None or modules[unit] in spliced:
             continue
         raw = unit.with_suffix(".cpp")
         edited = list(_against_output(subject, kernel, raw)) if raw.is_file() else []
         yield from edited or _against_module(subject, kernel, modules[unit], body)
-
-
-def relative_kernel(kernel: Kernel) -> str:
-    """Return where a kernel lies below the directory of spliced files."""
-    return f"kernels/{kernel.core_type}/{kernel.source.name}"
 
 
 def _body(subject: Subject, kernel: Kernel) -> str | None:

@@ -24,6 +24,7 @@ from pypto_build.artifact.compiled_files import program_of
 from pypto_build.artifact.errors import ArtifactError, require_torch
 from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.last_pass import LAST_PASS
+from pypto_build.artifact.modules import spliced_modules
 from pypto_build.diagnose import console
 from pypto_build.diagnose.console import add_chips, command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_json, as_sarif, read_report, state_of
@@ -346,6 +347,9 @@ def lines_of(triage: Triage) -> Iterator[str]:
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}, and no instrument finds a cause"
     if answer.evidence.varied:
         yield f"    other bits {answer.evidence.varied}: it depends on the order, or on memory that nobody wrote"
+    for module in spliced_modules(triage.options.artifact, triage.options.build_dir):
+        says = "was edited: its kernels' own bodies are not spliced, and the run assembled the module"
+        yield f"    also: ptoas/{module.name} {says}; to splice it: scons splice WRITE=1"
     for finding in also[:_ALSO]:
         yield f"    also: {finding.position}{': ' if finding.position else ''}{finding.message} [{finding.rule}]"
     if len(also) > _ALSO:
