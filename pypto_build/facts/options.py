@@ -144,7 +144,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("TRAP", TEXT, "", "end at the first instruction that makes one of nan, inf, saturate, denormal"),
         Option("CHIP", one_of("", "910B1", "910B2", "910B3", "910B4", "950PR", "950DT"), "",
             "the chip to predict for (default: 910B2, or 950PR on a5)"),
-        Option("CALIBRATE", PATH, "", "a measured chip_swimlane_records.json to fit rates to"),
+        Option("CALIBRATE", PATH, "", "a measured chip_swimlane_records.json or pmu.csv to fit rates to"),
         Option("WHATIF", TEXT, "", "changes to predict: double, nobanks, nodispatch, cores=N, l2=all"),
         Option("RATES", PATH, "", "a TOML file whose rows replace rates of the model"),
         Option("OUT", TEXT, "", "the output, by name (default: the only one)"),

@@ -631,8 +631,8 @@ extern "C" void pypto_witness_redirect(const char *path) {
 #define OPENS_WITH_MODE(name, parameters, arguments, directory)                                                        \
     STANDS_IN(int, name, parameters, va_list list; va_start(list, flags);                                              \
               const mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(list, mode_t) : 0; va_end(list);            \
-              tell_special(directory, path); const int file = real arguments;                                          \
-              tell_open(directory, path, flags, file); return file;)
+              tell_special(directory, path); const int file = real arguments; tell_open(directory, path, flags, file); \
+              return file;)
 
 /// A function that opens a stream.
 #define OPENS_STREAM(name, parameters, arguments)                                                                      \

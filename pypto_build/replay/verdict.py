@@ -95,6 +95,15 @@ class ErrorInfo(msgspec.Struct):
         return f"{self.message}{missing}" + (f"; {self.hint}" if self.hint else "")
 
 
+class PredictedTime(msgspec.Struct, frozen=True):
+    """The time of the run on a device, as `scons speed` predicts it: microseconds, with the range."""
+
+    chip: str
+    time_us: float
+    low_us: float
+    high_us: float
+
+
 class Verdict(msgspec.Struct):
     """The result of one replay. `run_s` is the median over the rounds of the time from submission to the last task."""
 
@@ -117,6 +126,7 @@ class Verdict(msgspec.Struct):
     unproven: str = ""  # why a pass holds for this run alone
     schema: int = SCHEMA
     rules: list[BrokenRule] = []  # device rules that kernels break
+    prediction: PredictedTime | None = None  # of `scons speed`, in OUT/check/verdict.json
 
     def __post_init__(self) -> None:
         """Set the requested platform to ``platform``, unless another one was requested."""

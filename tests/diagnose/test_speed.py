@@ -110,6 +110,10 @@ def test_a_prediction_is_shown_in_findings_the_report_and_the_editor(tmp_path: P
     assert "pl.load(x" in _ROWS.splitlines()[related[1][1] - 1]
 
     state = state_of(artifact)
+    whole = document["prediction"]
+    assert document_of(out / "check" / "verdict.json")["prediction"] == {
+        name: whole[name] for name in ("chip", "time_us", "low_us", "high_us")
+    }
     section = predicted_data(out, state, None)
     assert section is not None and section["title"] == "Predicted time on 910B2"
     assert section["timeline"]["cores"] == ["AIV_24", "  V", "  MTE2", "  MTE3"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
@@ -14,9 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.recorded.critical_path import Row as TimelineRow
-from pypto_build.diagnose.recorded.critical_path import Timeline
-from pypto_build.diagnose.speed.calibrate import calibrate, write_rates
+from pypto_build.diagnose.speed.calibrate import calibrate, measured_times, write_rates
 from pypto_build.diagnose.speed.cost import Cost, price
 from pypto_build.diagnose.speed.model import Model, Prediction, predict
 from pypto_build.diagnose.speed.pipes import Shares, simulate
@@ -404,10 +403,22 @@ def test_words_of_whatif() -> None:
             read_what_if(wrong)
 
 
+def _timeline(path: Path, rows: Sequence[tuple[int, int, float, float]]) -> None:
+    cycles = [[core, task, number, round(1000 * a), round(1000 * b)] for number, (core, task, a, b) in enumerate(rows)]
+    path.write_text(json.dumps({"metadata": {"clock_freq_hz": 1_000_000_000}, "aicore_tasks": cycles}))
+
+
+def _counters(path: Path, rows: Sequence[tuple[int, int, float, float]]) -> None:
+    head = "thread_id,core_id,task_id,func_id,core_type,pmu_total_cycles,vec_busy_cycles,event_type"
+    lines = [f"0,{core},{task:016x},0,1,{round((b - a) * A2.clock)},0,2" for core, task, a, b in rows]
+    path.write_text("\n".join([head, *lines]) + "\n")
+
+
 def test_a_calibration_finds_the_memory_that_was_measured(tmp_path: Path) -> None:
     recording = run([load(64, 1024, 2048)] * 40, 48, 2, True)
     recording = replace(recording, ids={100: 0, 200: 1})
     slow = A2.with_values(hbm=A2["hbm"] * 0.5, hbm__read=A2["hbm.read"] * 0.5)
+<<<<<<< HEAD
     placed, _, _ = Model(recording, slow).run
     rows = tuple(TimelineRow(one.cores[0], 100 * (1 + one.block.task), one.start, one.end) for one in placed)
     result = calibrate(recording, A2, Timeline(tmp_path / "x.json", 1, None, (), rows, {}), {0: "reader"})
@@ -420,6 +431,25 @@ def test_a_calibration_finds_the_memory_that_was_measured(tmp_path: Path) -> Non
     other = Timeline(tmp_path / "y.json", 1, None, (), (TimelineRow(0, 7, 0.0, 1.0),), {})
     with pytest.raises(ArtifactError, match="is a timeline with other tasks"):
         calibrate(recording, A2, other, {})
+=======
+    rows = [(one.cores[0], 100 * (1 + one.block.task), one.start, one.end) for one in Model(recording, slow).run[0]]
+    for write, name in ((_timeline, "x.json"), (_counters, "pmu.csv")):
+        file, path = tmp_path / name, tmp_path / "rates.toml"
+        write(file, rows)
+        result = calibrate(recording, A2, measured_times(file, recording, A2, {0: "reader"}), name, {0: "reader"})
+        assert {"hbm", "hbm.read"} <= {rate.name for rate in result.changed} <= {"hbm", "hbm.read", "issue"}
+        assert {rate.source for rate in result.changed} == {f"fitted to {name}"}
+        assert result.before > 40 and result.after < 5
+        lines = write_rates(path, result)
+        assert lines[0].startswith("calibration: mean error ")
+        assert rates_of("910B1", read_rates(path))["hbm.read"] == pytest.approx(slow["hbm.read"], rel=0.1)
+        write(file, [(0, 7, 0.0, 1.0)])
+        with pytest.raises(ArtifactError, match="has times of other tasks"):
+            measured_times(file, recording, A2, {})
+    (tmp_path / "pmu.csv").write_text("task_id,core_type\n0,1\n")
+    with pytest.raises(ArtifactError, match="is not a table of counters: column 'pmu_total_cycles' is missing"):
+        measured_times(tmp_path / "pmu.csv", recording, A2, {})
+>>>>>>> main
 
 
 def test_blocks_that_meet_take_the_longest_way_to_each_meeting() -> None:

@@ -173,7 +173,7 @@ def test_no_cluster(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ""])
 def test_names_stay_inside(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="is not a file of an artifact"):
+    with pytest.raises(ValueError, match="is not a path inside the artifact"):
         worker._write(tmp_path, name, hashlib.sha256(b"x").hexdigest(), b"x")
     assert list(tmp_path.iterdir()) == []
 
@@ -253,8 +253,8 @@ def test_a_tool_finds_there_what_it_finds_here(project: Project) -> None:
     [
         (["replay", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is not a scheduler address; use local, tcp://HOST:PORT or tls://"
          "HOST:PORT"),
-        (["report", "SCHEDULER=local"], "SCHEDULER=local: does one of build, replay, lint, pto_check, hazards, "
-         "diverge, flaky, triage, bisect, reduce, sweep; leave it out for others"),
+        (["report", "SCHEDULER=local"], "SCHEDULER=local: a farm runs one verb of build, replay, lint, pto_check, "
+         "hazards, diverge, flaky, triage, bisect, reduce, sweep; leave SCHEDULER= out for other verbs"),
         (["sweep", "SCHEDULER=ssh://x"], "SCHEDULER=ssh://x: is not a scheduler address; use local, tcp://HOST:PORT or tls://"
          "HOST:PORT"),
         (["replay", "SCHEDULER=local", "DATA=x"],

@@ -220,7 +220,7 @@ def test_places_that_are_no_simpler(tmp_path: Path) -> None:
         f"is not built for {sys.executable}, which finds no module _task_interface; build it, or name the interpreter "
         "it is built for with SIMPLER_PYTHON="
     )
-    no_directory = "no such directory; name a checkout or a revision"
+    no_directory = "no such directory; name the directory of a checkout, or a revision"
     for directory, message in ((none, no_directory), (empty, no_place), (unbuilt, not_built)):
         for run, named in (
             (rig.run("--simpler", str(directory), SIMPLER_PYTHON=""), "SIMPLER"),

@@ -322,9 +322,9 @@ def test_the_list(workspace: Workspace) -> None:
         (["scene", "scenes/scene_chain.py", "-p", "a2a3sim", "--case", "none"], "--case none: no such case"),
         (
             ["replay", "scenes/scene_chain.py::TestNone"],
-            "TestNone: no such class; it has TestChain, TestJudged",
+            "TestNone: no such class; its classes are TestChain, TestJudged",
         ),
-        (["replay", "scenes/scene_chain.py::TestChain::x"], "no such case; it has small, matrix, loose, chip"),
+        (["replay", "scenes/scene_chain.py::TestChain::x"], "no such case; its cases are small, matrix, loose, chip"),
         (["replay", "scenes/none.py"], "SCENE=scenes/none.py: no such file"),
         (["replay", "SCENE=scenes/kernels"], "SCENE=scenes/kernels: contains no scene test"),
         (["replay", "SCENE=scenes", "CASE=none"], "CASE=none: no such case in scenes"),

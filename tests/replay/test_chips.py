@@ -47,7 +47,9 @@ def test_world_is_asked_for(tmp_path: Path) -> None:
     run = _all_reduce(tmp_path, 4).replay("--world", "4", "--rounds", "3")
     assert (run.status, run.verdict.rounds) == (0, 3), run.stdout
     run = _all_reduce(tmp_path, 4).replay("--world", "65")
-    assert run.stdout.splitlines()[-1].endswith("usage_error: WORLD=65: at most 64 ranks; ask for fewer")
+    assert run.stdout.splitlines()[-1].endswith(
+        "usage_error: WORLD=65: is too large: at most 64 ranks are supported; use a smaller number"
+    )
 
 
 def test_devices_name_the_ranks_and_say_how_many_there_are(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ CONTRADICTIONS = {
     "signature=['OUT', 'OUT']": (
         "signature: 'x' is OUT, and it is IN in the artifact; declare it as the artifact does: x: IN, y: OUT"
     ),
-    "signature=['IN', 'BOTH']": "signature: 'BOTH' is not a direction; one of IN, OUT, INOUT",
+    "signature=['IN', 'BOTH']": "signature: 'BOTH' is not a direction; use one of IN, OUT, INOUT",
     "signature={'x': 'IN', 'z': 'OUT'}": "signature: 'z' is OUT, and the artifact has no such parameter",
     "golden='nowhere'": "golden: {root}/nowhere is not a directory; name a directory with a .pt file for each output",
     "golden='build_output/_jit_chain/data/in'": (

@@ -11,12 +11,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from pypto_build import terminal
 from pypto_build.diagnose.console import add_chips, add_options_of, add_run_options, command, taking_long, tool_parser
 from pypto_build.diagnose.requests import request_of
 from pypto_build.replay import replay
 from pypto_build.replay.run_options import SettingValue
-from pypto_build.replay.verdict import Verdict
+from pypto_build.replay.verdict import PredictedTime, Verdict, write_verdict
 
 
 def parser() -> argparse.ArgumentParser:
@@ -56,7 +58,10 @@ def main(options: argparse.Namespace) -> int:
         return verdict.exit_status or 5
     from pypto_build.diagnose.speed.answer import answer
 
-    return answer(options, directory, terminal.say)
+    status, prediction = answer(options, directory, terminal.say)
+    predicted = PredictedTime(prediction.chip, prediction.time_us, prediction.low_us, prediction.high_us)
+    write_verdict(msgspec.structs.replace(verdict, prediction=predicted), options.binaries / "verdict.json")
+    return status
 
 
 if __name__ == "__main__":

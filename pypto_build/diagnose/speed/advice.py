@@ -19,7 +19,6 @@ from pypto_build.artifact.files import read_source
 from pypto_build.artifact.instruction_sites import InstructionPosition, relative
 from pypto_build.diagnose.console import counted
 from pypto_build.diagnose.findings import Edit, Finding, Related
-from pypto_build.diagnose.origin import origin
 from pypto_build.diagnose.speed import edited
 from pypto_build.diagnose.speed.cost import Cost, price
 from pypto_build.diagnose.speed.document import Gain
@@ -469,7 +468,11 @@ def advise(
 
 def with_origin(finding: Finding, root: Path) -> Finding:
     """Return the finding with the lines of the module and the program that its line was generated from."""
-    source = origin(root / finding.path, finding.line) if finding.line else None
+    if not finding.line:
+        return finding
+    from pypto_build.diagnose.origin import origin  # the language of modules takes a while to load
+
+    source = origin(root / finding.path, finding.line)
     if source is None:
         return finding
     related = [Related(relative(source.module, root), source.line, f"the module's {source.operation}")]

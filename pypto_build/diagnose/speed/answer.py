@@ -13,10 +13,9 @@ from pypto_build.artifact.files import from_here, read_record, write_bytes
 from pypto_build.artifact.instruction_sites import AccessSite, InstructionPosition, find_positions
 from pypto_build.diagnose.console import one_of
 from pypto_build.diagnose.findings import Report, as_json, keep, state_of
-from pypto_build.diagnose.recorded.critical_path import read_timeline
 from pypto_build.diagnose.recorded.names import Names, artifact_names
 from pypto_build.diagnose.speed.advice import advise, limit_finding
-from pypto_build.diagnose.speed.calibrate import calibrate, write_rates
+from pypto_build.diagnose.speed.calibrate import calibrate, measured_times, write_rates
 from pypto_build.diagnose.speed.document import Gain, Line, PredictionDocument
 from pypto_build.diagnose.speed.model import Model, Prediction, predict, predicted
 from pypto_build.diagnose.speed.rates import CHIPS, DEFAULT_CHIP, Rates, rates_of, read_rates
@@ -85,8 +84,8 @@ def document_of(
     )
 
 
-def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None]) -> int:
-    """Print the prediction for a recorded run. Returns 1 if a price is missing or it takes too long, else 0."""
+def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None]) -> tuple[int, Prediction]:
+    """Print the prediction for a recorded run. Returns 1 if a price is missing or it takes too long, else 0; and it."""
     rates = chip_rates(options.chip_name, options.platform, options.rates)
     changes = read_what_if(options.what_if)
     one_of("EXPORT", options.export, ("", *FORMS))
@@ -113,7 +112,8 @@ def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None
     wrong = unpriced_lines(prediction, recording, positions)
     say(*wrong)
     if options.calibrate:
-        result = calibrate(recording, rates, read_timeline(options.calibrate), names)
+        measured = measured_times(options.calibrate, recording, rates, names)
+        result = calibrate(recording, rates, measured, options.calibrate.name, names)
         say(*(f"[speed] {line}" for line in write_rates(options.build_dir / "rates.toml", result)))
     if options.export:
         say(f"[speed] predicted timeline: {from_here(export(options.export, model, names, options.build_dir))}")
@@ -122,4 +122,4 @@ def answer(options: argparse.Namespace, directory: Path, say: Callable[..., None
     write_bytes(options.build_dir / KEPT, msgspec.json.encode(document))
     if options.json:
         write_bytes(options.json, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
-    return int(bool(wrong) or any(finding.level == "error" for finding in findings))
+    return int(bool(wrong) or any(finding.level == "error" for finding in findings)), prediction

@@ -1,11 +1,12 @@
-"""Fit of the rates to a timeline that was measured: `CALIBRATE=chip_swimlane_records.json`.
+"""Fit of the rates to measured times: `CALIBRATE=chip_swimlane_records.json` or `CALIBRATE=pmu.csv`.
 
-Compared are the times of a task's blocks, kernel by kernel, and that of the whole run. One rate after the other is
-scaled, as long as that brings prediction and measurement together.
+Compared are the times of a task's blocks, kernel by kernel, and, of a timeline, that of the whole run. One rate after
+the other is scaled, as long as that brings prediction and measurement together.
 """
 
 from __future__ import annotations
 
+import csv
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from statistics import median
 import msgspec
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.recorded.critical_path import Timeline
+from pypto_build.artifact.files import read_text, write_bytes
+from pypto_build.diagnose.recorded.critical_path import read_timeline
 from pypto_build.diagnose.speed.model import Model
 from pypto_build.diagnose.speed.rates import Rate, Rates
 from pypto_build.diagnose.speed.record import Recording
@@ -52,9 +54,10 @@ class Calibration:
     times: Mapping[str, tuple[float, float]]
 
 
-def calibrate(recording: Recording, rates: Rates, timeline: Timeline, names: Mapping[int, str]) -> Calibration:
-    """Return the rates under which the prediction comes closest to a timeline. Raises a usage error if none fits."""
-    measured = _measured(recording, timeline, names)
+def calibrate(
+    recording: Recording, rates: Rates, measured: Mapping[str, float], source: str, names: Mapping[int, str]
+) -> Calibration:
+    """Return the rates under which the prediction comes closest to the measured times, which are from `source`."""
     model = Model(recording, rates)
     best = before = _error(_predicted(model, names), measured)
     fitted = rates
@@ -70,9 +73,7 @@ def calibrate(recording: Recording, rates: Rates, timeline: Timeline, names: Map
         if best > at_start * (1 - _GAIN):
             break
     changed = tuple(
-        msgspec.structs.replace(
-            row, chip=rates.chip, evidence="F", source=f"fitted to {timeline.path.name}", error=min(0.5, best)
-        )
+        msgspec.structs.replace(row, chip=rates.chip, evidence="F", source=f"fitted to {source}", error=min(0.5, best))
         for name, row in fitted.rows.items()
         if row.value != rates[name]
     )
@@ -85,14 +86,24 @@ def _scaled(rates: Rates, names: Sequence[str], factor: float) -> Rates:
     return rates.with_values(**{name: rates[name] * factor for name in names})
 
 
-def _measured(recording: Recording, timeline: Timeline, names: Mapping[int, str]) -> dict[str, float]:
-    """Return the median time of a block of each kernel, and the time of the run under an empty name."""
-    times: dict[str, list[float]] = defaultdict(list)
-    for row in timeline.rows:
-        calls = recording.tasks.get(recording.ids.get(row.task, -1))
+def measured_times(path: Path, recording: Recording, rates: Rates, names: Mapping[int, str]) -> dict[str, float]:
+    """Return the median time of a block of each kernel, in microseconds, from a timeline or a table of counters.
+
+    A timeline also has the time of the run, under an empty name. Raises a usage error for a file of other tasks.
+    """
+    if path.suffix == ".csv":
+        rows, whole = _counted(path, rates.clock), {}
+    else:
+        timeline = read_timeline(path)
+        begin, end = timeline.span
+        rows, whole = [(row.task, "", row.end - row.start) for row in timeline.rows], {_RUN: end - begin}
+    times: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for task, core_type, time in rows:
+        calls = recording.tasks.get(recording.ids.get(task, -1))
         if calls:
-            times[_title([call.kernel for call in calls], names)].append(row.end - row.start)
+            times[_title([call.kernel for call in calls], names)][core_type].append(time)
     if not times:
+<<<<<<< HEAD
         raise ArtifactError(
             timeline.path,
             "is a timeline with other tasks",
@@ -100,6 +111,20 @@ def _measured(recording: Recording, timeline: Timeline, names: Mapping[int, str]
         )
     begin, end = timeline.span
     return {_RUN: end - begin} | {name: median(result) for name, result in times.items()}
+=======
+        raise ArtifactError(path, "has times of other tasks", "give a file of the same artifact and inputs")
+    return whole | {name: max(map(median, by_type.values())) for name, by_type in times.items()}
+
+
+def _counted(path: Path, clock: float) -> list[tuple[int, str, float]]:
+    """Return task, type of core and microseconds of each row of simpler's `pmu.csv`."""
+    try:
+        table = csv.DictReader(read_text(path).splitlines())
+        return [(int(row["task_id"], 16), row["core_type"], int(row["pmu_total_cycles"]) / clock) for row in table]
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        reason = f"column {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ArtifactError(path, f"is not a table of counters: {reason}", "run again with PMU=2") from None
+>>>>>>> main
 
 
 def _predicted(model: Model, names: Mapping[int, str]) -> dict[str, float]:
@@ -133,8 +158,6 @@ def as_toml(rates: Sequence[Rate]) -> str:
 
 def write_rates(path: Path, result: Calibration) -> list[str]:
     """Write the rates that were fitted and return the lines that tell of them."""
-    from pypto_build.artifact.files import write_bytes
-
     write_bytes(path, as_toml(result.changed).encode())
     lines = [f"calibration: mean error {result.before:.0f} % before, {result.after:.0f} % after; rates in {path}"]
     lines += [f"  {rate.name} = {rate.value:.4g} {rate.unit}" for rate in result.changed]

@@ -168,7 +168,7 @@ def test_a_list_with_options_and_tags(three: Project) -> None:
         )),
         (["JIT=_jit_*", "RTOLL=1"], "", "RTOLL=1: no such option; did you mean RTOL=?"),
         (["JIT=_jit_z*,_jit_chain"], "", "JIT=_jit_z*: no such artifact in build_output or examples/artifacts; there "),
-        (["JIT=../other/_jit_chain,_jit_chain"], "", "_jit_chain: has the name of"),
+        (["JIT=../other/_jit_chain,_jit_chain"], "", "_jit_chain: has the same name as"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_selection(project: Project, add: Add, words: list[str], line: str, message: str) -> None:
@@ -230,7 +230,7 @@ def test_a_damaged_history_costs_a_line(three: Project) -> None:
     (three.root / "build" / NAME).write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     run = three.quiet("lint", "JIT=_jit_*")
     assert run.status == 0
-    assert run.output.count("is not a history of runs") == 1
+    assert run.output.count("is not a valid history of runs") == 1
     assert table(run.output)[-1] == "=== 3 passed in T ==="
     assert len(History(three.root / "build" / NAME).runs()) == 1
 
