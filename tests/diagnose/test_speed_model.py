@@ -418,20 +418,6 @@ def test_a_calibration_finds_the_memory_that_was_measured(tmp_path: Path) -> Non
     recording = run([load(64, 1024, 2048)] * 40, 48, 2, True)
     recording = replace(recording, ids={100: 0, 200: 1})
     slow = A2.with_values(hbm=A2["hbm"] * 0.5, hbm__read=A2["hbm.read"] * 0.5)
-<<<<<<< HEAD
-    placed, _, _ = Model(recording, slow).run
-    rows = tuple(TimelineRow(one.cores[0], 100 * (1 + one.block.task), one.start, one.end) for one in placed)
-    result = calibrate(recording, A2, Timeline(tmp_path / "x.json", 1, None, (), rows, {}), {0: "reader"})
-    assert {rate.name for rate in result.changed} == {"hbm", "hbm.read"}
-    assert result.before > 40 and result.after < 5
-    path = tmp_path / "rates.toml"
-    lines = write_rates(path, result)
-    assert lines[0].startswith("calibration: mean error ")
-    assert rates_of("910B1", read_rates(path))["hbm.read"] == pytest.approx(slow["hbm.read"], rel=0.1)
-    other = Timeline(tmp_path / "y.json", 1, None, (), (TimelineRow(0, 7, 0.0, 1.0),), {})
-    with pytest.raises(ArtifactError, match="is a timeline with other tasks"):
-        calibrate(recording, A2, other, {})
-=======
     rows = [(one.cores[0], 100 * (1 + one.block.task), one.start, one.end) for one in Model(recording, slow).run[0]]
     for write, name in ((_timeline, "x.json"), (_counters, "pmu.csv")):
         file, path = tmp_path / name, tmp_path / "rates.toml"
@@ -449,7 +435,6 @@ def test_a_calibration_finds_the_memory_that_was_measured(tmp_path: Path) -> Non
     (tmp_path / "pmu.csv").write_text("task_id,core_type\n0,1\n")
     with pytest.raises(ArtifactError, match="is not a table of counters: column 'pmu_total_cycles' is missing"):
         measured_times(tmp_path / "pmu.csv", recording, A2, {})
->>>>>>> main
 
 
 def test_blocks_that_meet_take_the_longest_way_to_each_meeting() -> None:

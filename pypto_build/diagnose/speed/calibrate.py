@@ -103,15 +103,6 @@ def measured_times(path: Path, recording: Recording, rates: Rates, names: Mappin
         if calls:
             times[_title([call.kernel for call in calls], names)][core_type].append(time)
     if not times:
-<<<<<<< HEAD
-        raise ArtifactError(
-            timeline.path,
-            "is a timeline with other tasks",
-            "give a timeline of the same artifact with the same inputs",
-        )
-    begin, end = timeline.span
-    return {_RUN: end - begin} | {name: median(result) for name, result in times.items()}
-=======
         raise ArtifactError(path, "has times of other tasks", "give a file of the same artifact and inputs")
     return whole | {name: max(map(median, by_type.values())) for name, by_type in times.items()}
 
@@ -124,7 +115,6 @@ def _counted(path: Path, clock: float) -> list[tuple[int, str, float]]:
     except (OSError, KeyError, ValueError, TypeError) as error:
         reason = f"column {error} is missing" if isinstance(error, KeyError) else str(error)
         raise ArtifactError(path, f"is not a table of counters: {reason}", "run again with PMU=2") from None
->>>>>>> main
 
 
 def _predicted(model: Model, names: Mapping[int, str]) -> dict[str, float]:
