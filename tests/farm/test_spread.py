@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -13,7 +14,7 @@ import msgspec
 import pytest
 
 from pypto_build.artifact import ArtifactError
-from pypto_build.diagnose.reduce import work
+from pypto_build.diagnose.reduce import judge, work
 from pypto_build.diagnose.reduce.__main__ import main as reduce
 from pypto_build.diagnose.reduce.remote import main as judge_there
 from pypto_build.diagnose.sweep.__main__ import main as sweep
@@ -162,6 +163,7 @@ def test_a_reduction(
 ) -> None:
     """A reduction that is judged elsewhere leads to the same artifact by the same steps."""
     monkeypatch.setattr(work, "packed", lambda arguments, root: ("", ""))
+    monkeypatch.setattr(judge, "_QUIET_S", math.inf)  # a busy machine prints lines of progress
 
     def there(job: FarmJob) -> FarmResult:
         directory = tmp_path / "there"

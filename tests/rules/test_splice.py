@@ -158,8 +158,8 @@ def test_a_function_that_lost_its_name(built: Project) -> None:
     run = built.replay()
     assert (run.status, run.actions) == (2, [])
     assert run.output == (
-        f"scons: *** {built.artifact}/{UNIT}: no longer defines function 'kernel_mul', from which {built.artifact}/{KERNEL} "
-        "is made; restore the function's name, or compile the program again\n"
+        f"scons: *** {built.artifact}/{UNIT}: no longer defines function 'kernel_mul', from which "
+        f"{built.artifact}/{KERNEL} is made; restore the function's name, or compile the program again\n"
     )
     built.edit(UNIT, "@kernel_times(", "@kernel_mul(")
     check(built.replay(), 0, [])
@@ -170,8 +170,8 @@ def test_a_kernel_with_the_source_of_another_is_an_error_of_the_manifest(built: 
     run = built.replay()
     assert (run.status, run.actions) == (2, [])
     assert re.search(
-        r"kernel_config\.py:\d+: kernel 'kernel_mul' has the source kernel_add\.cpp, but that file is made from function "
-        r"'kernel_add' of kernel_add\.pto; set the kernel's source to the file made from its own function\n",
+        r"kernel_config\.py:\d+: kernel 'kernel_mul' has the source kernel_add\.cpp, but that file is made from "
+        r"function 'kernel_add' of kernel_add\.pto; set the kernel's source to the file made from its own function\n",
         run.output,
     ), run.output
 
