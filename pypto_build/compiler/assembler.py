@@ -47,11 +47,11 @@ def _run_ptoas(text: str, unit: str, platform: str, ptoas: Path) -> str:
             raise CompileError(SourcePosition(str(ptoas)), f"cannot be run: {error.strerror or error}") from None
         except subprocess.TimeoutExpired:
             raise CompileError(
-                SourcePosition(f"ptoas/{unit}.pto"), (f"ptoas did not finish within {TIMEOUT_S} s")
+                SourcePosition(f"ptoas/{unit}.pto"), f"ptoas did not finish within {TIMEOUT_S} s"
             ) from None
         if process.returncode or not target.exists():
             lines = (process.stderr or process.stdout).strip().splitlines()[:10]
             raise CompileError(
-                SourcePosition(f"ptoas/{unit}.pto"), ("ptoas does not accept the unit"), notes=tuple(lines)
+                SourcePosition(f"ptoas/{unit}.pto"), "ptoas does not accept the unit", notes=tuple(lines)
             )
         return target.read_text(encoding="utf-8")

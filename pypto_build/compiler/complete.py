@@ -82,7 +82,7 @@ class Completion:
         if len(sources) != 1:
             raise ArtifactError(
                 root / "orchestration",
-                (f"must contain exactly one C++ file, but contains {len(sources)}"),
+                f"must contain exactly one C++ file, but contains {len(sources)}",
                 "compile the program again",
             )
         self.orchestration = sources[0]

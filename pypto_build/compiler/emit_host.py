@@ -84,7 +84,7 @@ def build_host(entry: JitFunction, platform: str, dumps: dict[str, str] | None =
         if not any(op.name == "call" for op in typed.body.walk()):
             raise CompileError(
                 function.position,
-                (f"{entry.name} dispatches no chip program"),
+                f"{entry.name} dispatches no chip program",
                 "call a @pl.jit function with device=rank",
             )
         check_entry(typed, callees)
@@ -485,7 +485,7 @@ class _Driver(HostText):
         if op.launch.device is None:
             raise CompileError(
                 op.position,
-                (f"{op.callee} takes a window, but the rank of this window is unknown"),
+                f"{op.callee} takes a window, but the rank of this window is unknown",
                 "name the rank with device=rank",
             )
         type_ = self.values.tensor(ref.name)

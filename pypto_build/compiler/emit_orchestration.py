@@ -195,7 +195,7 @@ class TaskEmitter:
         if marks and not self.out.vintage.predicate:
             raise CompileError(
                 op.position,
-                (f"tasks of the API version {self.out.vintage.name} have no {marks[0]}"),
+                f"tasks of the API version {self.out.vintage.name} have no {marks[0]}",
                 "compile for a later API version",
             )
 
@@ -567,7 +567,7 @@ class OrchestrationEmitter(OrchestrationText):
         if outer and not op.attrs.get("manual"):
             raise CompileError(
                 op.position,
-                ("pl.scope() cannot be used inside pl.manual_scope()"),
+                "pl.scope() cannot be used inside pl.manual_scope()",
                 "remove pl.scope(); deps= orders the tasks",
             )
         self.add("PTO2_SCOPE(PTO2ScopeMode::MANUAL) {" if self.manual else "PTO2_SCOPE() {")

@@ -256,5 +256,5 @@ def verify_members(function: IrFunction) -> None:
         side = side_of(op, function) if function.core in SIDES else ""
         if side and side != SIDES[function.core]:
             raise CompileError(
-                op.position, (f"{op.name} is an operation of the {side} core, but is used in {function.name}")
+                op.position, f"{op.name} is an operation of the {side} core, but is used in {function.name}"
             )

@@ -138,7 +138,7 @@ class ExpressionReader:
             return tuple(self.constant(node, item) for item in value)
         if value is None:
             hint = (
-                ("write only pl operations: the compiler reads a function without running it")
+                "write only pl operations: the compiler reads a function without running it"
                 if isinstance(node, ast.Call)
                 else ""
             )
@@ -281,12 +281,12 @@ class ExpressionReader:
             self.fail(node, f"{callee.name} is a kernel", "call a @pl.jit function, which then calls the kernel")
         if callee.kind == "host" or (callee.kind == "orchestration" and self.jit.kind != "host"):
             self.fail(
-                node, f"{callee.name} is a separate program", ("call only kernels and inline functions from a program")
+                node, f"{callee.name} is a separate program", "call only kernels and inline functions from a program"
             )
         if callee.kind == "kernel" and self.jit.kind == "kernel":
             self.fail(
                 node,
-                (f"{callee.name} is a kernel, and a kernel cannot call a kernel"),
+                f"{callee.name} is a kernel, and a kernel cannot call a kernel",
                 "decorate the called function with @pl.jit.inline",
             )
         function = self.reach(callee, self.position(node))
@@ -377,7 +377,7 @@ class ExpressionReader:
         for window, type_ in zip(windows, types, strict=True):
             if type_ is None:
                 hint = (
-                    ("create a window with pld.window(…) and constant extents")
+                    "create a window with pld.window(…) and constant extents"
                     if host
                     else "pass a window that is a parameter of this function"
                 )

@@ -65,7 +65,7 @@ class ProgramBuilder:
         if jit.kind == "kernel" and jit.name in RESERVED:
             reader.fail(
                 reader.node,
-                (f"{jit.name} is a word of C++ and cannot be the name of a kernel"),
+                f"{jit.name} is a word of C++ and cannot be the name of a kernel",
                 "give the kernel another name",
             )
         self.sources[jit.name] = jit
@@ -111,7 +111,7 @@ class _Reader(ExpressionReader):
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
             self.fail(
                 self.node,
-                (f"{self.jit.name}: this kind of parameter is not supported"),
+                f"{self.jit.name}: this kind of parameter is not supported",
                 "write plain parameters, without *, / or **",
             )
         defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + list(arguments.defaults)
@@ -129,7 +129,7 @@ class _Reader(ExpressionReader):
                 constant = self.static(default)
                 if isinstance(annotation.type, TensorType) or not isinstance(constant, (int, float)):
                     self.fail(
-                        default, (f"{argument.arg}: only a scalar parameter can have a default, which must be a number")
+                        default, f"{argument.arg}: only a scalar parameter can have a default, which must be a number"
                     )
                 value = constant
             if annotation.direction is not Direction.IN or isinstance(annotation.type, WindowType):
@@ -212,7 +212,7 @@ class _Reader(ExpressionReader):
     def define(self, node: ast.stmt, name: str, value: Operand) -> None:
         if isinstance(value, tuple):
             self.fail(
-                node, (f"{name} would be a list, and a variable cannot hold a list"), "write the list where it is used"
+                node, f"{name} would be a list, and a variable cannot hold a list", "write the list where it is used"
             )
         if isinstance(value, Op) and (meaning := self.meaning(value)) is not None:
             self.emit(value)
@@ -246,7 +246,7 @@ class _Reader(ExpressionReader):
             self.fail(
                 node,
                 "return must be the last statement of a function",
-                ("put the statements after it into an if statement"),
+                "put the statements after it into an if statement",
             )
         if node.value is None:
             return
@@ -267,7 +267,7 @@ class _Reader(ExpressionReader):
             elif not (isinstance(value, Ref) and value.name in self.outputs):
                 self.fail(
                     node,
-                    (f"{self.jit.name} returns a value, which is not supported here"),
+                    f"{self.jit.name} returns a value, which is not supported here",
                     "write results to Out parameters",
                 )
 
@@ -327,7 +327,7 @@ class _Reader(ExpressionReader):
     def _while(self, node: ast.While) -> None:
         if self.jit.kind != "orchestration":
             self.fail(
-                node, ("while loops are supported only in orchestrations"), "write `for i in pl.range(…)` in a kernel"
+                node, "while loops are supported only in orchestrations", "write `for i in pl.range(…)` in a kernel"
             )
         if node.orelse:
             self.fail(node, "a loop cannot have an else branch")
@@ -346,7 +346,7 @@ class _Reader(ExpressionReader):
         if len(node.items) != 1 or not (manual or kind == language.scope):
             self.fail(
                 node,
-                ("a with statement takes only pl.scope() or pl.manual_scope()"),
+                "a with statement takes only pl.scope() or pl.manual_scope()",
                 "write one with statement for each scope",
             )
         if self.jit.kind != "orchestration":

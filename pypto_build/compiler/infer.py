@@ -101,7 +101,7 @@ def _check_kernel(kernel: IrFunction) -> None:
                     name = param.variable
                     raise CompileError(
                         op.position,
-                        (f"{kernel.name} writes {name}, which is declared as an input"),
+                        f"{kernel.name} writes {name}, which is declared as an input",
                         "declare the parameter pl.Out or pl.InOut",
                     )
     for param in kernel.tensors():
@@ -110,12 +110,12 @@ def _check_kernel(kernel: IrFunction) -> None:
             raise CompileError(
                 kernel.position,
                 f"{kernel.name} never writes its output {name}",
-                ("store to the output, or declare it as an input"),
+                "store to the output, or declare it as an input",
             )
         if param.direction is Direction.OUT and param.name in read:
             raise CompileError(
                 kernel.position,
-                (f"{kernel.name} reads {name}, which is declared pl.Out"),
+                f"{kernel.name} reads {name}, which is declared pl.Out",
                 "declare the parameter pl.InOut",
             )
 
@@ -300,7 +300,7 @@ class Inference(RuleContext):
             variable = self.values[name].variable
             self.fail(
                 op,
-                (f"{variable} has the type {a} in one branch and {b} in the other"),
+                f"{variable} has the type {a} in one branch and {b} in the other",
                 "use the same type in both branches",
             )
 
@@ -341,7 +341,7 @@ class Inference(RuleContext):
             self.fail(
                 op,
                 f"{callee.name} has no value",
-                ("remove the assignment; dispatches are ordered by the tensors that they share"),
+                "remove the assignment; dispatches are ordered by the tensors that they share",
             )
         for name in op.results:
             self.types[name] = TASK
@@ -354,7 +354,7 @@ class Inference(RuleContext):
         if len(predicate.indices) != len(type_.shape):
             self.fail(
                 op,
-                (f"the predicate has {len(predicate.indices)} indices, but the tensor has {len(type_.shape)} extents"),
+                f"the predicate has {len(predicate.indices)} indices, but the tensor has {len(type_.shape)} extents",
             )
         return replace(predicate, indices=tuple(self.number(op, index, INDEX) for index in predicate.indices))
 

@@ -254,7 +254,7 @@ class _Spaces:
         if tile.space != "acc" and tile.dtype != tensor.dtype:
             raise CompileError(
                 op.position,
-                (f"pl.store: the dtype of the tile is {tile.dtype}, but that of the tensor is {tensor.dtype}"),
+                f"pl.store: the dtype of the tile is {tile.dtype}, but that of the tensor is {tensor.dtype}",
                 "convert it with pl.cast",
             )
         if tile.space in ("left", "right"):

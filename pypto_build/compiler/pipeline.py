@@ -224,7 +224,7 @@ class _Lanes:
             if op.name == "pop":
                 raise self.error(
                     op,
-                    (f"{tile} cannot be divided between the two vector cores"),
+                    f"{tile} cannot be divided between the two vector cores",
                     "use a tile with more than one row and column",
                 )
             return
@@ -233,7 +233,7 @@ class _Lanes:
         if valid[self.axis] != extent:
             raise self.error(
                 op,
-                (f"only a part of the {_AXES[self.axis]} of {tile} holds data, so it cannot be split there"),
+                f"only a part of the {_AXES[self.axis]} of {tile} holds data, so it cannot be split there",
                 "split along the other axis",
             )
         shape[self.axis] = valid[self.axis] = extent // 2
@@ -241,7 +241,7 @@ class _Lanes:
         run = half.shape[0] if half.is_column else half.shape[1]
         if extent % 2 or run * tile.dtype.size % 32:
             raise self.error(
-                op, (f"half of {tile} is {half}, which does not consist of whole 32-byte blocks"), "use a larger tile"
+                op, f"half of {tile} is {half}, which does not consist of whole 32-byte blocks", "use a larger tile"
             )
         self.values.types[name] = half
         self.halved.add(name)
@@ -565,5 +565,5 @@ def own_faults(stage: str, program: Program) -> Iterator[None]:
     except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         message = f"the compiler pass {stage} failed: {type(error).__name__}: {error}"
         raise CompileError(
-            program.position, message, ("report this as a bug of the compiler; the program is not at fault")
+            program.position, message, "report this as a bug of the compiler; the program is not at fault"
         ) from error

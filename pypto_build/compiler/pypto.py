@@ -74,7 +74,7 @@ def _run(program: str, build: Path, report: Path, python: str, dump_passes: bool
     except OSError as error:
         raise NoPypto(
             SourcePosition(python),
-            (f"cannot be run: {error.strerror or error}"),
+            f"cannot be run: {error.strerror or error}",
             "name the Python interpreter with PYTHON=",
         ) from None
     last = (process.stderr.strip().splitlines() or [""])[-1]

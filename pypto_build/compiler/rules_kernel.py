@@ -158,7 +158,7 @@ class RuleContext:
                 hint = f"pass a tile, loaded with pl.load; the operands are {', '.join(spec.operands)}"
             self.fail(
                 op,
-                (f"{called(op.name)}: {self.operand_name(op, number)} must be a tile, found {kind_text(type_)}"),
+                f"{called(op.name)}: {self.operand_name(op, number)} must be a tile, found {kind_text(type_)}",
                 hint,
             )
         return type_
@@ -167,7 +167,7 @@ class RuleContext:
         type_ = self.type_of(op.args[number])
         if not isinstance(type_, TensorType):
             self.fail(
-                op, (f"{called(op.name)}: {self.operand_name(op, number)} must be a tensor, found {kind_text(type_)}")
+                op, f"{called(op.name)}: {self.operand_name(op, number)} must be a tensor, found {kind_text(type_)}"
             )
         return type_
 
@@ -232,7 +232,7 @@ class RuleContext:
             if not isinstance(self.type_of(dep), TaskType):
                 self.fail(
                     op,
-                    (f"{what}deps must be tasks, found {kind_text(self.type_of(dep))}"),
+                    f"{what}deps must be tasks, found {kind_text(self.type_of(dep))}",
                     "use the value of a kernel call: t = kernel(…)",
                 )
 
@@ -390,7 +390,7 @@ def _agree(at: RuleContext, op: Op, a: TileType, b: TileType) -> None:
     if a.dtype != b.dtype:
         at.fail(
             op,
-            (f"{op.name}: the operands have different dtypes, {a.dtype} and {b.dtype}"),
+            f"{op.name}: the operands have different dtypes, {a.dtype} and {b.dtype}",
             "convert one of them with pl.cast",
         )
 
@@ -459,7 +459,7 @@ def _expand(axis: int, drops_tile: bool) -> Rule:
         if narrow.dtype != x.dtype:
             at.fail(
                 op,
-                (f"{called(op.name)}: the operands have different dtypes, {x.dtype} and {narrow.dtype}"),
+                f"{called(op.name)}: the operands have different dtypes, {x.dtype} and {narrow.dtype}",
                 "convert one of them with pl.cast",
             )
         return (replace(op, args=(op.args[1],)) if drops_tile else op), replace(x, pad="null")

@@ -46,7 +46,7 @@ def _rank(at: RuleContext, op: Op) -> Typed:
     if not isinstance(type_, ContextType):
         at.fail(
             op,
-            (f"{called(op.name)}: ctx must be a communication context, found {kind_text(type_)}"),
+            f"{called(op.name)}: ctx must be a communication context, found {kind_text(type_)}",
             "get one from pld.get_comm_ctx(window)",
         )
     return replace(op, args=(Ref(type_.window),)), ScalarType(INDEX)
@@ -129,7 +129,7 @@ def _transfer(at: RuleContext, op: Op) -> Typed:
         if dst.shape != src.shape:
             at.fail(
                 op,
-                (f"{called(op.name)}: dst is {dst}, but src is {src}"),
+                f"{called(op.name)}: dst is {dst}, but src is {src}",
                 "give the shape of the copied part with shape=",
             )
         shape = tuple(d if isinstance(d, Ref) else Const(d) for d in dst.shape)
@@ -198,7 +198,7 @@ def _window_of(at: RuleContext, op: Op) -> Typed:
     if not isinstance(buffer, BufferType):
         at.fail(
             op,
-            (f"{called(op.name)}: a window buffer is expected, found {kind_text(buffer)}"),
+            f"{called(op.name)}: a window buffer is expected, found {kind_text(buffer)}",
             "create a buffer with pld.alloc_window_buffer",
         )
     if not isinstance(op.args[1], tuple) or not op.args[1]:
@@ -222,7 +222,7 @@ def _index(at: RuleContext, op: Op) -> Typed:
     items = op.items(1)
     if len(items) >= len(tensor.shape):
         at.fail(
-            op, (f"{len(items)} indices into {tensor} select no tensor"), "pass the tensor itself, or use fewer indices"
+            op, f"{len(items)} indices into {tensor} select no tensor", "pass the tensor itself, or use fewer indices"
         )
     indices = tuple(at.number(op, index, INDEX) for index in items)
     for axis, (index, extent) in enumerate(zip(indices, tensor.shape, strict=False)):

@@ -219,7 +219,7 @@ class _Converter:
                 raise CompileError(
                     op.position,
                     f"{name} has no value on some path to this line",
-                    ("assign the variable before the loop, or in both branches"),
+                    "assign the variable before the loop, or in both branches",
                 )
             return scope[ref.name]
 

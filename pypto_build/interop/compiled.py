@@ -143,7 +143,7 @@ def _save(root: Path, arguments: Sequence[Argument], directory: Path) -> list[Pa
         names = ", ".join(param.name for param in params)
         raise ArtifactError(
             "replay_compiled()",
-            (f"got {len(arguments)} arguments for {len(params)} parameters"),
+            f"got {len(arguments)} arguments for {len(params)} parameters",
             f"the parameters are {names}",
         )
     directory.mkdir()
@@ -152,7 +152,7 @@ def _save(root: Path, arguments: Sequence[Argument], directory: Path) -> list[Pa
         if is_tensor != (param.kind == "tensor"):
             type_name = type(argument).__name__
             raise ArtifactError(
-                "replay_compiled()", f"parameter '{param.name}' is a {param.kind}", f"pass a {type_name}, as declared"
+                "replay_compiled()", f"parameter '{param.name}' is a {param.kind}", f"do not pass a {type_name}"
             )
         torch.save(_saved(param, argument), directory / f"{param.name}.pt")
     return params

@@ -75,7 +75,7 @@ def plan(artifact: Artifact, build_dir: Path, binaries: Path, platform: str) -> 
     if edited:
         problem = "is newer than what was assembled from it, so PyPTO would assemble it and build again"
         raise ArtifactError(
-            edited[0], problem, ("splice the edited modules into the kernels first: scons splice WRITE=1")
+            edited[0], problem, "splice the edited modules into the kernels first: scons splice WRITE=1"
         )
     interface = read_interface(build_dir / "interface.json")
     compiled, beside = built(interface, binaries, platform), beside_sources(artifact.root, platform)

@@ -110,7 +110,7 @@ def _runtime(artifact: Distributed, programs: Mapping[str, tuple[Interface, Bina
         both = " and ".join(sorted(runtimes))
         raise ArtifactError(
             artifact.root,
-            (f"its chip programs use both runtimes: {both}"),
+            f"its chip programs use both runtimes: {both}",
             "simpler can run only one of them at a time",
         )
     return runtimes.pop() if runtimes else artifact.config.runtime

@@ -56,7 +56,7 @@ def write_scene_test(
             return path
         if is_edited(present):
             raise ArtifactError(
-                path, ("was edited after 'scons scene_test' wrote it"), "overwrite it with FORCE=1 (--force)"
+                path, "was edited after 'scons scene_test' wrote it", "overwrite it with FORCE=1 (--force)"
             )
     write_bytes(path, text.encode())
     return path

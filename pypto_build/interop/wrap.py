@@ -90,19 +90,19 @@ def _tell(events: list[dict[str, Any]], status: int) -> None:
     """Print the artifacts and data that exist now, and the errors."""
     if not events:
         print(
-            ("[wrap] nothing was recorded: the command started no Python process, or started it with -I, -S or -E"),
+            "[wrap] nothing was recorded: the command started no Python process, or started it with -I, -S or -E",
             file=sys.stderr,
         )
     for name in dict.fromkeys(event["missing"] for event in events if "missing" in event):
         print(f"[wrap] this version of PyPTO has no {name}, which is therefore not recorded", file=sys.stderr)
     for name in dict.fromkeys(event["other"] for event in events if "other" in event):
         print(
-            (f"[wrap] --runtime-dir belongs to another program than '{name}', which was compiled and run as usual"),
+            f"[wrap] --runtime-dir belongs to another program than '{name}', which was compiled and run as usual",
             file=sys.stderr,
         )
     for directory in dict.fromkeys(event["unnamed"] for event in events if "unnamed" in event):
         print(
-            (f"[wrap] {directory}: no snapshot was taken, because no compiled_meta.json names the parameters"),
+            f"[wrap] {directory}: no snapshot was taken, because no compiled_meta.json names the parameters",
             file=sys.stderr,
         )
     ran: dict[str, dict[str, Any]] = {}

@@ -36,7 +36,7 @@ def find_sentinels(wrapper: str, path: str = "<wrapper>") -> Sentinels:
     if begin is None or end is None or end.start() < begin.end():
         what = f"has no '{BODY_SENTINEL}' line" if begin is None else "has no line of the entry point after the body"
         raise PtoError(
-            SourcePosition(path), (f"{what}, so no new body can be written into this file; compile the program again")
+            SourcePosition(path), f"{what}, so no new body can be written into this file; compile the program again"
         )
     return Sentinels(begin.end() + 1, end.start(), end[1] != "Kernel")
 

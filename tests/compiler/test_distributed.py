@@ -419,7 +419,7 @@ ERRORS = {
     "both cores": (
         "pl.store(pl.exp(pl.matmul(pl.load(x, [0, 0], [1, 64]), pl.load(x, [0, 0], [1, 64]))), [0, 0], y)",
         CALL,
-        ("9:21: pl.matmul: the columns of Tile[[1, 64], FP32] (64) must equal the rows of Tile[[1, 64], FP32] (1)"),
+        "9:21: pl.matmul: the columns of Tile[[1, 64], FP32] (64) must equal the rows of Tile[[1, 64], FP32] (1)",
     ),
     "kernel operation": (
         "pass",
@@ -445,7 +445,7 @@ ERRORS = {
     "a value": (
         "pass",
         "t = chip(x[r], y[r], w, s, device=r)",
-        ("21:13: chip has no value; remove the assignment; dispatches are ordered by the tensors that they share"),
+        "21:13: chip has no value; remove the assignment; dispatches are ordered by the tensors that they share",
     ),
     "index": (
         "pass",

@@ -38,7 +38,7 @@ CASES = {
     ),
     "matmul shapes": (
         kernel("a = pl.load(x, [0,0],[64,32])\npl.store(pl.matmul(a, a), [0,0], out)"),
-        ("6:14: pl.matmul: the columns of Tile[[64, 32], FP32] (32) must equal the rows of Tile[[64, 32], FP32] (64)"),
+        "6:14: pl.matmul: the columns of Tile[[64, 32], FP32] (32) must equal the rows of Tile[[64, 32], FP32] (64)",
     ),
     "matmul op": (
         kernel(T + "pl.store(t @ t, [0,0], out)"),

@@ -111,8 +111,8 @@ def test_loops_have_their_scalars(tmp_path: Path, capsys: pytest.CaptureFixture[
         (("--task", "3", "--kernel", "aic"), "task 3 has no kernel 'aic'; its kernels are aiv0 kernel_mul"),
         (("--task", "3", "--at", "70"), "line 70 executes nothing; the nearest line that executes something is 67"),
         (("--task", "3", "--at", "TMUL#2"), "TMUL#2 does not exist; there is 1"),
-        (("--task", "3", "--script", "jump"), "'jump': 'jump' is not a command; the commands are next, back, goto, wrong, "
-         "where, list, print, tile, tiles, scalars, flags, pipes, kernel, help"),
+        (("--task", "3", "--script", "jump"), "'jump': 'jump' is not a command; the commands are next, "
+         "back, goto, wrong, where, list, print, tile, tiles, scalars, flags, pipes, kernel, help"),
         (("--task", "3", "--script", "print v99"), (
             "'print v99': 'v99' is not a tile, tensor or scalar at "
             "this step; the names here"

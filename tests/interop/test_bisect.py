@@ -82,7 +82,7 @@ def test_a_planted_commit_is_found(
     ends = (f"{clone}@main~4", f"{clone}@main")
     assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-3:-1] == ["[bisect] 4 steps, 0 skipped; bad means: mismatch of y", "[bisect] culprit:"]
+    assert lines[-3:-1] == ["[bisect] 4 steps, 0 skipped; a bad step shows: mismatch of y", "[bisect] culprit:"]
     assert lines[-1].endswith(" planted") and lines[-1].strip().startswith(commits(clone)[3][:7])
     assert started[0][:7] == [str(tmp_path / "a"), "--force", "-p", "a2a3sim", "--runtime", "simpler", "--rtol"]
     record = json.loads((tmp_path / "out" / "bisect.json").read_bytes())
@@ -114,7 +114,7 @@ def test_another_failure_says_nothing(
     assert run(tmp_path, "simpler", f"{clone}@main~4", f"{clone}@main") == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[-6:-4] == [
-        "[bisect] 5 steps, 3 skipped; bad means: mismatch of y",
+        "[bisect] 5 steps, 3 skipped; a bad step shows: mismatch of y",
         "[bisect] one of these, since some could not be tested:",
     ]
     assert [line.split()[-1] for line in lines[-4:]] == ["1", "2", "planted", "4"]
@@ -169,13 +169,13 @@ def test_flags(
             "flags",
             "-O1",
             "-O2",
-            ("BAD=-O2: passes; name a version that fails, or raise REPEATS= if it fails only sometimes"),
+            "BAD=-O2: passes; name a version that fails, or raise REPEATS= if it fails only sometimes",
         ),
         (
             "kernel",
             "{a}",
             "{a}",
-            ("GOOD={a}: has the same kernels and orchestration as BAD={a}; name two artifacts that differ"),
+            "GOOD={a}: has the same kernels and orchestration as BAD={a}; name two artifacts that differ",
         ),
         ("kernel", "{a}", "/nowhere", "BAD=/nowhere: no such artifact in "),
     ],
@@ -203,7 +203,9 @@ def test_a_good_end_that_fails(
     replays(lambda *_: _WRONG)
     assert run(tmp_path, "flags", "-O1", "-O2") == 2
     log = tmp_path / "out" / "bisect.log"
-    assert capsys.readouterr().err == f"GOOD=-O1: does not pass (mismatch of y, see {log}); name one that does\n"
+    assert (
+        capsys.readouterr().err == f"GOOD=-O1: does not pass (mismatch of y, see {log}); name a version that passes\n"
+    )
 
 
 def test_a_file_is_found_through_scons(tmp_path: Path) -> None:

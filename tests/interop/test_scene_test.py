@@ -94,10 +94,10 @@ def test_todo_marks_only_where_nothing_is_known(tmp_path: Path, capsys: pytest.C
     root, out = project(tmp_path, data="")
     assert scene_test.main([str(root), "--build-dir", str(out)]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
-        "  to fill in: the value of x",
-        "  to fill in: the value of w",
-        "  to fill in: the value of y",
-        "  to fill in: the value of scale",
+        "[scene_test] fill in: the value of x",
+        "[scene_test] fill in: the value of w",
+        "[scene_test] fill in: the value of y",
+        "[scene_test] fill in: the value of scale",
         "  to fill in: what the outputs should be, in place: args.y[:] = ...",
     ]
     assert run(out).stdout == "  TestScaledMm::snapshot PASSED y=0\n"

@@ -316,12 +316,12 @@ def _finding(context: Context, one: int, other: int, line: int) -> Finding:
         rule="memory/shared-line",
         message=(
             f"{who[0]} and {who[1]} store at the same time into one 64-byte line, bytes {max(begin, 0)} "
-            f"to {begin + LINE_BYTES} of {context.tensor(number, index)}: the core that writes its "
-            "cache line back last overwrites the other store"
+            f"to {begin + LINE_BYTES} of {context.tensor(number, index)}: the last "
+            "write-back of the line overwrites the other store"
         ),
         path=position.path,
         line=position.line,
-        hint="place the stores of different cores at least 64 bytes apart, or use TSTORE",
+        hint="keep these stores 64 bytes apart, or use TSTORE",
         tasks=tuple(dict.fromkeys((number, second))),
         kernel=context.kernel(number, int(regions["member"][one])),
         related=(Related(where.path, where.line, f"{where.instruction} of the other core is here"),)

@@ -53,7 +53,7 @@ def write_tensor(path: Path, name: str, tensor: torch.Tensor) -> None:
     )
     if problem:
         raise ArtifactError(
-            "generate_args", f"argument '{name}' {problem}", ("change the argument in the test"), kind="golden_error"
+            "generate_args", f"argument '{name}' {problem}", "change the argument in the test", kind="golden_error"
         )
     dtype, shape = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
     dtype = dtype if dtype in ITEMSIZE else _CARRIER
@@ -170,7 +170,7 @@ def reshaped_golden(argument: torch.Tensor, name: str, golden: Any) -> torch.Ten
     what = f"after compute_golden, '{name}' is {_described(golden)}, but the argument is {_described(argument)}"
     if not isinstance(golden, torch.Tensor) or golden.dtype != argument.dtype:
         raise ArtifactError(
-            "compute_golden", what, ("write into the tensor in place: args.NAME[:] = …"), kind="golden_error"
+            "compute_golden", what, "write into the tensor in place: args.NAME[:] = …", kind="golden_error"
         )
     try:
         return golden.broadcast_to(argument.shape).contiguous()

@@ -129,7 +129,7 @@ def make_node(file: Path, class_name: str, case_name: str, options: argparse.Nam
     scene.CALLABLE["orchestration"](recorder, CallableNamespace(registered.parameters), args, config_of(config))
     if not recorder.first:
         raise ArtifactError(
-            file, (f"{class_name}: the orchestration of the case {case_name} submits nothing to a chip"), ""
+            file, f"{class_name}: the orchestration of the case {case_name} submits nothing to a chip", ""
         )
     shutil.rmtree(output, ignore_errors=True)
     _write_data(args, expected, recorder, output / "data", options.judged)
@@ -144,7 +144,7 @@ def _register(scene: Any, file: Path) -> _Registered:
         if not name.isidentifier() or name in registered.parameters:
             hint = "use letters, digits and _, and each name only once"
             raise ArtifactError(
-                file, (f"{type(scene).__name__}.CALLABLE: {name!r} is not a valid name of a callable"), hint
+                file, f"{type(scene).__name__}.CALLABLE: {name!r} is not a valid name of a callable", hint
             )
         registered.parameters[name] = handle
         if "callable" in entry:

@@ -221,7 +221,7 @@ def test_sizes_that_do_not_fit():
         region = orch.create_worker_chip_region(worker_id=0, payload_bytes=100, counter_bytes=8)
         read_only, counter = b"0123", region.counter(4)
         for message, use in {
-            "worker_id=1: there are 1 chips": lambda: orch.create_worker_chip_region(
+            "worker_id=1: is not a chip; the 1 chips": lambda: orch.create_worker_chip_region(
                 worker_id=1, payload_bytes=1, counter_bytes=4
             ),
             "payload_bytes is 0": lambda: orch.create_worker_chip_region(worker_id=0, payload_bytes=0, counter_bytes=4),
@@ -293,7 +293,7 @@ def test_stop_and_free():
         queue.request_stop(timeout=LONG)
         assert not queue.input.try_enqueue(b"d", 1)
         for again in (lambda: queue.input.enqueue(b"d", 1, LONG), lambda: queue.request_stop(LONG)):
-            with pytest.raises(RuntimeError, match="input is stopped"):
+            with pytest.raises(RuntimeError, match="the input of the queue was stopped"):
                 again()
         answer = bytearray(3)
         message = queue.output.dequeue_into(answer, timeout=LONG)
@@ -354,7 +354,7 @@ def test_a_host_that_gives_up():
         for error, use in (
             ("a released message is not the message that was peeked", lambda: queue.output.release(message)),
             (
-                ("the queue cannot be used any more, because an earlier operation failed: a message was released"),
+                "the queue cannot be used any more, because an earlier operation failed: a released message",
                 lambda: queue.output.try_peek(),
             ),
         ):
@@ -367,7 +367,7 @@ def test_a_host_that_gives_up():
 
 def test_sizes_of_a_queue():
     for depth, sizes, message in (
-        (3, (64, 64), "depth is 3, and must be a power of two"),
+        (3, (64, 64), "must be a power of two, at most 2^30, but is 3"),
         (0, (64, 64), "depth is 0"),
         (1 << 31, (64, 64), "at most 2"),
         (2, (0, 64), "input_arena_bytes is 0, and must be a positive multiple of 64"),
