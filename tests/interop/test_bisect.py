@@ -92,7 +92,7 @@ def test_a_planted_commit_is_found(
     record["culprit"], record["steps"] = [], record["steps"][:3]
     (tmp_path / "out" / "bisect.json").write_text(json.dumps(record))
     assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
-    assert "[bisect] continuing after 3 steps" in capsys.readouterr().out
+    assert "[bisect] continues after 3 steps" in capsys.readouterr().out
     assert len(started) == 5
     assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
     assert len(started) == 9

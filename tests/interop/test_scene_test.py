@@ -98,7 +98,7 @@ def test_todo_marks_only_where_nothing_is_known(tmp_path: Path, capsys: pytest.C
         "[scene_test] fill in: the value of w",
         "[scene_test] fill in: the value of y",
         "[scene_test] fill in: the value of scale",
-        "  to fill in: what the outputs should be, in place: args.y[:] = ...",
+        "[scene_test] fill in: what the outputs should be, in place: args.y[:] = ...",
     ]
     assert run(out).stdout == "  TestScaledMm::snapshot PASSED y=0\n"
     root, out = project(tmp_path / "complete")

@@ -224,7 +224,9 @@ def test_sizes_that_do_not_fit():
             "worker_id=1: is not a chip; the 1 chips": lambda: orch.create_worker_chip_region(
                 worker_id=1, payload_bytes=1, counter_bytes=4
             ),
-            "payload_bytes is 0": lambda: orch.create_worker_chip_region(worker_id=0, payload_bytes=0, counter_bytes=4),
+            "payload_bytes must be positive, but is 0": lambda: orch.create_worker_chip_region(
+                worker_id=0, payload_bytes=0, counter_bytes=4
+            ),
             "counter_bytes is 6": lambda: orch.create_worker_chip_region(worker_id=0, payload_bytes=1, counter_bytes=6),
             "bytes 98 to 102 of a payload of 100": lambda: region.payload_write(98, read_only),
             "bytes -1 to 3": lambda: region.payload_read(-1, bytearray(4)),
@@ -298,7 +300,7 @@ def test_stop_and_free():
         answer = bytearray(3)
         message = queue.output.dequeue_into(answer, timeout=LONG)
         assert answer == b"bcd" and (message.seq, message.payload_nbytes) == (1, 3)
-        with pytest.raises(RuntimeError, match="not the one that was peeked"):
+        with pytest.raises(RuntimeError, match="not the message that was peeked"):
             queue.output.read_into(message, answer)
         queue.free()
         queue.free()
