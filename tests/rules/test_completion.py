@@ -104,7 +104,7 @@ def test_a_module_that_names_a_kernel_by_a_path(modules: Project) -> None:
     run = modules.replay()
     assert run.status == 2
     path = modules.artifact / UNIT
-    assert f'scons: *** {path}:2:3: func.func @"{name}": its name is not an identifier of C++' in run.output
+    assert f'scons: *** {path}:2:3: func.func @"{name}": the name is not a C++ identifier' in run.output
     assert not list(modules.root.rglob("elsewhere*"))
 
 
@@ -178,7 +178,8 @@ def test_a_module_of_an_unknown_kernel(modules: Project) -> None:
     assert run.status == 2
     line = 74
     assert run.output == (
-        f"scons: *** {modules.artifact}/orchestration/vector_dag.cpp:{line}: cannot tell which module is the kernel "
-        "with func_id 2: kernels/ has no function multiply; put a comment '// Task N: <kernel>' above the "
+        f"scons: *** {modules.artifact}/orchestration/vector_dag.cpp:{line}: cannot determine which "
+        f"module defines the kernel "
+        "with func_id 2: kernels/ has no function multiply; write a comment '// Task N: <kernel>' above the "
         "submission\n"
     )

@@ -234,7 +234,7 @@ def test_hazards_between_ranks(allreduce: Project) -> None:
     )
     allreduce.edit(_SUM, "comm::Signal v12(v2 + v11);\n    comm::TWAIT", "comm::Signal v12(v2);\n    comm::TWAIT")
     assert any(
-        "a set overwrites the notifications of the others [hazards/signal-set-by-several]" in line
+        "setting a signal overwrites the notifications of other ranks [hazards/signal-set-by-several]" in line
         for line in _findings(allreduce)
     )
 

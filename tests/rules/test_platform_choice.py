@@ -79,7 +79,9 @@ def test_what_runs_nothing(target: str) -> None:
 
 
 def test_hardware_of_a_simulated_platform() -> None:
-    with pytest.raises(OptionError, match="HARDWARE=1: PLATFORM=a2a3sim is simulated; name PLATFORM=a2a3 or a5"):
+    with pytest.raises(
+        OptionError, match=("HARDWARE=1: PLATFORM=a2a3sim is a simulated platform; use PLATFORM=a2a3 or a5")
+    ):
         meant("replay", PLATFORM="a2a3sim", HARDWARE="1")
 
 

@@ -240,7 +240,7 @@ BUGS = (
     Bug(
         "output whose task is not submitted", _DAG, ((_DAG_FILE, "        rt_submit_aiv_task(0, params_t4);\n", ""),),
         "hazards/unwritten-output", _DAG_FILE, "& ext_f =",
-        "no task writes any of the 16384 elements of output 'f' (bytes 0 to 65536): no task is submitted that takes it",
+        "no task writes any of the 16384 elements of output 'f' (bytes 0 to 65536): no submitted task has this tensor as an output",
     ),
     Bug(
         "loop that ends early", "_jit_row_blocks", ((_ROWS_FILE, "i < 200", "i < 192"),),

@@ -236,7 +236,7 @@ def test_sizes_that_do_not_fit():
             "the tensor is not contiguous": lambda: region.payload_write(0, torch.zeros(2, 2).T),
             "no counter is at offset 8": lambda: region.counter(8),
             "no counter is at offset 2": lambda: region.counter(2),
-            "a positive timeout in seconds, not 0": lambda: counter.wait(1, WaitCmp.GE, timeout=0),
+            "must be a positive number of seconds, but is 0": lambda: counter.wait(1, WaitCmp.GE, timeout=0),
             "9 is not a valid WaitCmp": lambda: counter.test(1, 9),
             "7 is not a valid NotifyOp": lambda: counter.notify(1, 7),
         }.items():
