@@ -248,7 +248,7 @@ def test_the_golden_follows_from_the_program_where_there_is_no_golden_py(tmp_pat
     write_pt(golden, "float32", (128, 128), bytes(4 * 128 * 128))
     (root / "data" / "golden.json").unlink()
     ((one,), _) = golden_findings(load_artifact(root), tmp_path / "out", [], program)
-    says = "the reference of hello_world.py makes another data/out/c.pt of data/in: 16376 of 16384 elements differ"
+    says = "the reference of hello_world.py computes another data/out/c.pt from data/in: 16376 of 16384 elements differ"
     assert (one.path, one.message) == ("data/out/c.pt", f"{says}; with that one it passes")
     assert (one.level, one.hint) == ("error", "compile the program again, which makes it anew")
 

@@ -94,7 +94,7 @@ def test_what_does_not_fit(built: Project, monkeypatch: pytest.MonkeyPatch) -> N
 
     assert error(x, y, platform="a9") == "replay_compiled(): unknown platform 'a9'; use one of a2a3, a5, a2a3sim, a5sim"
     assert error(x) == "replay_compiled(): got 1 arguments for 2 parameters; the parameters are x, y"
-    assert error(x, 1.0) == "replay_compiled(): parameter 'y' is a tensor; not a float"
+    assert error(x, 1.0) == "replay_compiled(): parameter 'y' is a tensor; do not pass a float"
     assert error(x, y.half()) == "replay_compiled(): parameter 'y' is float32 [16]; not float16 [16]"
     assert error(x[:4], y) == "replay_compiled(): parameter 'x' is float32 [16]; not float32 [4]"
     with pytest.raises(ReplayError) as raised:

@@ -60,7 +60,7 @@ def test_the_same_round_trip_on_memory_as_the_hardware_has_it(tmp_path: Path) ->
     assert project.scons("replay", *weak).status == 0
     refused = project.scons("replay", *weak, "CHECK=1")
     assert refused.status == 2
-    assert "CHECK=1 MEMORY=weak: need two different builds of the kernels; leave one out" in refused.output
+    assert "CHECK=1 MEMORY=weak: need two different builds of the kernels; leave out one of the two" in refused.output
     assert "MEMORY=weak: has no effect with RUNTIME=torch" in project.scons("replay", *weak, "RUNTIME=torch").output
 
 

@@ -227,7 +227,9 @@ def test_sizes_that_do_not_fit():
             "payload_bytes must be positive, but is 0": lambda: orch.create_worker_chip_region(
                 worker_id=0, payload_bytes=0, counter_bytes=4
             ),
-            "counter_bytes is 6": lambda: orch.create_worker_chip_region(worker_id=0, payload_bytes=1, counter_bytes=6),
+            ("counter_bytes must be a positive multiple of 4, but is 6"): lambda: orch.create_worker_chip_region(
+                worker_id=0, payload_bytes=1, counter_bytes=6
+            ),
             "bytes 98 to 102 of a payload of 100": lambda: region.payload_write(98, read_only),
             "bytes -1 to 3": lambda: region.payload_read(-1, bytearray(4)),
             "nbytes=5 of a buffer of 4": lambda: region.payload_write(0, read_only, nbytes=5),
@@ -369,7 +371,7 @@ def test_a_host_that_gives_up():
 
 def test_sizes_of_a_queue():
     for depth, sizes, message in (
-        (3, (64, 64), "must be a power of two, at most 2^30, but is 3"),
+        (3, (64, 64), r"must be a power of two, at most 2\^30, but is 3"),
         (0, (64, 64), "depth is 0"),
         (1 << 31, (64, 64), "at most 2"),
         (2, (0, 64), "input_arena_bytes is 0, and must be a positive multiple of 64"),
