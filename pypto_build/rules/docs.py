@@ -49,6 +49,7 @@ STATUSES = {
 _VERDICT = {
     "status": "what came of the run, as above",
     "artifact": "the artifact's directory",
+    "prediction": "in `OUT/check/verdict.json`, after `scons speed`: chip, microseconds, and the range",
     "platform": "the platform that it ran as",
     "runtime": "what executed it",
     "vintage": "the C++ API of the artifact",
