@@ -558,7 +558,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         bytes(28) + b"\xff" * 36,
         "DIR/accesses.bin: is not a record of accesses: a region of a task that is not there; replay the checked build again",
     ),
-    ("pack", "no text", b"", "DIR/x.tar.zst: ends early; ask for the archive again"),
+    ("pack", "no text", b"", "DIR/x.tar.zst: is truncated; ask for the archive again"),
     ("passes", "nested", b"x = " + b"-" * 100_000 + b"1", ""),
     (
         "golden_stamp",

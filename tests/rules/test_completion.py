@@ -158,7 +158,10 @@ def test_kernels_whose_modules_ptoas_refused(project: Project) -> None:
     ) in passes.output
     (root / "ptoas" / "kernel_mul.pto").unlink()
     run = project.replay()
-    assert "kernel 2: no module defines kernel_mul; the modules in ptoas/ are: kernel_add, kernel_shift; " in run.output
+    assert (
+        "kernel 2: no module defines the function kernel_mul; the modules in ptoas/ are: kernel_add, kernel_shift; "
+        in run.output
+    )
     assert "report/codegen_errors.txt says why it was not made" in run.output
 
 
