@@ -138,7 +138,7 @@ def test_a_kernel_without_a_module(tmp_path: Path) -> None:
         (
             "wrong",
             [],
-            "KEEP=wrong: names no failure that can be kept; give mismatch:OUTPUT, crash, hang, "
+            "KEEP=wrong: names no failure that can be kept; use mismatch:OUTPUT, crash, hang, "
             "build_error, golden_error, "
             "or a rule: ",
         ),

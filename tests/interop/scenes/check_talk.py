@@ -230,14 +230,14 @@ def test_sizes_that_do_not_fit():
             ("counter_bytes must be a positive multiple of 4, but is 6"): lambda: orch.create_worker_chip_region(
                 worker_id=0, payload_bytes=1, counter_bytes=6
             ),
-            "bytes 98 to 102 of a payload of 100": lambda: region.payload_write(98, read_only),
+            "bytes 98 to 102 are outside of the payload of 100 bytes": lambda: region.payload_write(98, read_only),
             "bytes -1 to 3": lambda: region.payload_read(-1, bytearray(4)),
             "nbytes=5 of a buffer of 4": lambda: region.payload_write(0, read_only, nbytes=5),
             "cannot be written": lambda: region.payload_read(0, read_only),
             "int is not contiguous memory": lambda: region.payload_write(0, 3),
             "the tensor is not contiguous": lambda: region.payload_write(0, torch.zeros(2, 2).T),
-            "no counter is at offset 8": lambda: region.counter(8),
-            "no counter is at offset 2": lambda: region.counter(2),
+            "offset 8 is not a counter": lambda: region.counter(8),
+            "offset 2 is not a counter": lambda: region.counter(2),
             "must be a positive number of seconds, but is 0": lambda: counter.wait(1, WaitCmp.GE, timeout=0),
             "9 is not a valid WaitCmp": lambda: counter.test(1, 9),
             "7 is not a valid NotifyOp": lambda: counter.notify(1, 7),
@@ -372,10 +372,10 @@ def test_a_host_that_gives_up():
 def test_sizes_of_a_queue():
     for depth, sizes, message in (
         (3, (64, 64), r"must be a power of two, at most 2\^30, but is 3"),
-        (0, (64, 64), "depth is 0"),
+        (0, (64, 64), r"depth of a queue must be a power of two, at most 2\^30, but is 0"),
         (1 << 31, (64, 64), "at most 2"),
-        (2, (0, 64), "input_arena_bytes is 0, and must be a positive multiple of 64"),
-        (2, (64, 65), "output_arena_bytes is 65"),
+        (2, (0, 64), "input_arena_bytes must be a positive multiple of 64, but is 0"),
+        (2, (64, 65), "output_arena_bytes must be a positive multiple of 64, but is 65"),
     ):
         with pytest.raises(ValueError, match=message):
             make_worker_chip_queue_layout(depth, *sizes)
