@@ -273,7 +273,7 @@ class _Session:
 
 
 class _RunCommand(gdb.Command):  # type: ignore[misc]
-    """pypto-run: runs the program; says so where it ends without having met a breakpoint."""
+    """pypto-run: runs the program, and says so if it ends before a breakpoint."""
 
     def __init__(self) -> None:
         super().__init__("pypto-run", gdb.COMMAND_RUNNING)
@@ -309,7 +309,7 @@ def _is_of_artifact(frame: Any) -> bool:
 
 
 class _LocalsCommand(gdb.Command):  # type: ignore[misc]
-    """info locals: the variables of the frame that have been constructed: those whose lines come before this one."""
+    """info locals: the variables of the frame whose definitions were already executed."""
 
     def __init__(self) -> None:
         super().__init__("info locals", gdb.COMMAND_STACK)

@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run_deps(options: argparse.Namespace) -> int:
-    """Do what the options ask for, and return the exit status."""
+    """Run the command that the options name, and return its exit status."""
     evidence = Evidence(options.root, options.build_dir, options.platform)
     if evidence.graph is None and evidence.timeline is None:
         directory = options.build_dir or options.root

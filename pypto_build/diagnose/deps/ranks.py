@@ -203,7 +203,10 @@ EXPORTS = ("dot", "trace")
 
 
 def deps_of_ranks(options: argparse.Namespace, run_deps: Callable[[argparse.Namespace], int]) -> int:
-    """Print or write what was asked for; 0, 1 where --to finds no order, 2 where there are no records."""
+    """Print or export the task graphs of all ranks.
+
+    Returns 0, 1 if --to finds no order, or 2 if the run has no records.
+    """
     run = RanksRun(options.root, options.build_dir or options.root, options.platform)
     if not options.rank:
         if options.task or options.to:

@@ -150,7 +150,7 @@ class _DumpHook:
 
 
 def diverge(options: argparse.Namespace) -> int:
-    """Do what the options ask for, and return the exit status."""
+    """Run the command that the options name, and return its exit status."""
     limits = Limits(options.rtol, options.atol)
     built = (options.artifact, options.build_dir, options.embedded, options.platform)
     launch = open_launch(*built, options.data, options.seed, options.binaries, options.numerics)

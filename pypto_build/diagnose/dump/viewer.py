@@ -370,7 +370,7 @@ _DESCRIBED = 16
 
 @dataclass(frozen=True)
 class RankDump:
-    """The dump of one dispatch, and what is selected of it."""
+    """The dump of one dispatch, and the records selected from it."""
 
     row: DispatchRow
     viewer: Viewer
@@ -408,7 +408,10 @@ def dump_of_ranks(options: argparse.Namespace) -> int:
 
 
 def _selected(run: RanksRun, rows: Sequence[DispatchRow], options: argparse.Namespace) -> list[RankDump]:
-    """The dumps of `rows` that have what the options name. Raises the error of the last if none has."""
+    """Return the dumps of `rows` that contain the selected records.
+
+    Raises ArtifactError if no dump contains one.
+    """
     dumps: list[RankDump] = []
     kernels: set[str] = set()
     error: ArtifactError | None = None

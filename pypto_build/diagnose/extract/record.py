@@ -27,7 +27,9 @@ _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_]+")
 
 @dataclass(frozen=True)
 class Choice:
-    """Ranges of task numbers (first, last; None is the end of the run), or a kernel by name or func_id."""
+    """The selected tasks: ranges of task numbers (first, last), or a kernel by name or func_id. A last number of None
+    means the end of the run.
+    """
 
     ranges: tuple[tuple[int, int | None], ...] = ()
     kernel: str = ""

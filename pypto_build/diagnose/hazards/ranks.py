@@ -508,8 +508,10 @@ def findings_within(artifact: Path, directory: Path, record: RanksRecord, arch: 
 
 
 def examine_ranks(options: argparse.Namespace, verdict: Verdict, records: Path) -> int:
-    """Report the findings on a run of all ranks with `records`. Returns 0 for none, 1 for findings, or the exit status
-    of a replay that could not run."""
+    """Report the findings on a run of all ranks with `records`.
+
+    Returns 0 for none, 1 for findings, or the exit status of a replay that could not run.
+    """
     if not (records / "ranks.json").is_file():
         if verdict.error is not None:
             print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)

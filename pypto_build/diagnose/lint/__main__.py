@@ -398,7 +398,7 @@ def check_entry_arguments(subject: Subject) -> Iterator[Finding]:
 
 
 def check_entry_directions(subject: Subject) -> Iterator[Finding]:
-    """A tensor that tasks write is no IN: what they write would never come back."""
+    """Report tensors that tasks write but the orchestration declares IN: the written data would not be returned."""
     signature = subject.artifact.orchestration.signature
     if signature is None:
         return
@@ -477,10 +477,10 @@ _PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d{1,9}))?\Z")
 
 
 def lint(artifact_dir: Path, platform: str, build_dir: Path | None = None) -> list[Finding]:
-    """All findings on an artifact and its sub-builds. An artifact that cannot be read is one finding. Of kernels that
-    were spliced in ``build_dir``, other bodies run than the artifact's.
+    """Return all findings on an artifact and its sub-builds. An artifact that cannot be read gives one finding.
 
-    Raises `ArtifactError` for a distributed artifact that cannot be read at all.
+    For kernels that were spliced in ``build_dir``, the spliced bodies are checked instead of the artifact's. Raises
+    `ArtifactError` for a distributed artifact that cannot be read.
     """
     if is_distributed(artifact_dir):
         return _lint_ranks(artifact_dir, platform)
@@ -509,7 +509,7 @@ def lint(artifact_dir: Path, platform: str, build_dir: Path | None = None) -> li
 
 
 def _lint_ranks(root: Path, platform: str) -> list[Finding]:
-    """All findings on a distributed artifact. Raises `ArtifactError` for one that cannot be read at all."""
+    """Return all findings on a distributed artifact. Raises `ArtifactError` if it cannot be read."""
     from pypto_build.diagnose.lint.driver import lint_driver
 
     artifact = load_distributed(root)
@@ -544,7 +544,7 @@ def parser() -> argparse.ArgumentParser:
 
 @command("lint", parser)
 def main(options: argparse.Namespace) -> int:
-    """Print what is wrong; 0 if nothing is, 1 if something is, 2 if there is no artifact."""
+    """Print the findings. Returns 0 for none, 1 for findings, 2 if there is no artifact."""
     if not options.artifact.is_dir():
         raise ArtifactError(options.artifact, "no such directory", "name the directory of an artifact")
     return deliver(

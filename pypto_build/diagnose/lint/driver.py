@@ -143,7 +143,7 @@ class _Reader(ast.NodeVisitor):
 
 
 def _called(node: ast.AST) -> str:
-    """The name of what a call calls."""
+    """Return the name of the function that a call calls, or an empty text."""
     if not isinstance(node, ast.Call):
         return ""
     if isinstance(node.func, ast.Attribute):
@@ -233,7 +233,7 @@ def _nearest(name: str, names: Iterable[str]) -> str:
 
 
 def _arguments(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
-    """As many arguments as a program takes, under tags that say what it does with them."""
+    """Check the number of arguments of each dispatch, and the tags that say how the program uses them."""
     programs: dict[str, Derived | None] = {}
     for call in text.calls:
         if call.is_host or not call.complete or call.program not in artifact.chips:
@@ -278,7 +278,7 @@ def _retag(argument: DriverTensor, tag: str) -> tuple[Edit, ...]:
 
 
 def _derived(chip: Path) -> Derived | None:
-    """Derive how a program's orchestration uses its arguments; None if it cannot be read."""
+    """Return how a program's orchestration uses its arguments, or None if the orchestration cannot be read."""
     try:
         artifact = load_artifact(chip)
         derived = derive(artifact)

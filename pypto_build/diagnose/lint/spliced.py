@@ -35,7 +35,7 @@ _MODULES_KINDS = {"cube": "aic", "vector": "aiv"}
 
 
 def check_modules(subject: Subject) -> Iterator[Finding]:
-    """Every module is what the assembler and the hardware take."""
+    """Check all modules against the rules of the assembler and of the hardware."""
     for path in modules_of(subject.artifact.root):
         yield from _check_module(path, subject.short(path), subject.platform)
         module = parsed_module(path, subject.platform)
@@ -44,7 +44,7 @@ def check_modules(subject: Subject) -> Iterator[Finding]:
 
 
 def check_uncompiled(part: Path, root: Path, platform: str) -> Iterator[Finding]:
-    """The modules of an artifact, or of a ``part`` of it, compiled without ptoas: there is nothing else yet."""
+    """Check the modules of an artifact, or of a ``part`` of it, compiled without ptoas, which has no kernels yet."""
     for path in modules_of(part):
         yield from _check_module(path, path.relative_to(root).as_posix(), platform)
     yield Finding(
@@ -64,7 +64,7 @@ def _check_module(path: Path, name: str, platform: str) -> Iterator[Finding]:
 
 
 def parsed_module(path: Path, platform: str) -> Module | None:
-    """A module that is valid on the platform, else None."""
+    """Return the parsed module, or None if it is invalid on the platform."""
     module, errors = _parsed(path, platform)
     return None if any(not error.is_rule for error in errors) else module
 

@@ -56,10 +56,9 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Pack(msgspec.Struct, frozen=True):
-    """A packed run.
+    """A packed run. ``options`` are the options of the run, and ``status`` is its result.
 
-    ``options`` are what the run was given, as SCons takes them; ``status`` is how it ended. ``external`` maps paths
-    outside, as the manifest of the artifact may name them, to paths in the tree.
+    ``external`` maps paths outside of the artifact, as its manifest names them, to paths in the tree.
     """
 
     artifact: str
@@ -145,7 +144,7 @@ _AGAIN = "ask for the archive again"
 
 
 class _Stream:
-    """The decompressed bytes of an archive, read exactly and to the end, where zstd's checksum stands."""
+    """The decompressed bytes of an archive. It is read to its end, because zstd's checksum follows the last byte."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path, self._file = path, file
@@ -176,7 +175,7 @@ class _Stream:
             raise self.wrong(f"is damaged: {error}") from None
 
     def finish(self) -> None:
-        """Only zeros are left of the archive, the checksum is right, and nothing comes behind it."""
+        """Check that only zeros follow the last file, that the checksum is right, and that the archive ends there."""
         while True:
             if any(self._held):
                 raise self.wrong("contains files that are not in its list")
@@ -250,7 +249,7 @@ def read_pack(path: Path) -> Pack:
 
 
 def unpack(path: Path, directory: Path) -> Pack:
-    """Put the files of an archive into ``directory``, which must not exist, and which is there whole or not at all."""
+    """Unpack an archive into ``directory``, which must not exist. The directory appears only when it is complete."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with _opened(path) as stream:
         pack = _read_manifest(stream)
@@ -347,9 +346,8 @@ def is_pack(path: str) -> bool:
 
 
 def open_pack(path: Path, build_dir: Path) -> Opened:
-    """Unpack ``path`` below ``build_dir``, unless it is there already.
-
-    Files that were edited there since stay as they are, with a note. Raises ArtifactError for what is no sound pack.
+    """Unpack ``path`` below ``build_dir``, unless it is unpacked already. Files that were edited since stay unchanged,
+    and a note names them. Raises ArtifactError for an invalid pack.
     """
     pack = read_pack(path)
     root = (build_dir / "packs" / file_digest(path)[:16]).absolute()

@@ -46,7 +46,7 @@ _WORDS = {"sync_start", "self", "pl", "pld"}
 
 @dataclass(frozen=True)
 class Wrong:
-    """`line` of the dump; `subject` is what the same thing is called in every later dump."""
+    """A broken rule at `line` of the dump. `subject` is a name that stays the same in later dumps."""
 
     function: str
     line: int
@@ -120,7 +120,7 @@ def check_capacity(subject: CheckedFunction) -> Iterator[Wrong]:
 
 
 def check_overlap(subject: CheckedFunction) -> Iterator[Wrong]:
-    """No tile is written over one that is read later."""
+    """Report tiles that overwrite a tile which is read later."""
     final = not subject.passed.isdisjoint(_ADDRESSES)
     groups: dict[str, list[DumpedValue]] = {}
     for value in subject.flow.values.values():
@@ -152,7 +152,9 @@ def _bytes(value: DumpedValue) -> str:
 
 
 def _classes(flow: Flow) -> dict[str, str]:
-    """For each name one that stands for all that are the same bytes on purpose: views, and what loops carry."""
+    """Return a representative for each name. Names that share bytes on purpose, such as views and loop variables, have
+    the same one.
+    """
     parent = {name: name for name in flow.values}
 
     def find(name: str) -> str:
@@ -263,7 +265,9 @@ def _hints(path: Path) -> Iterator[Finding]:
 
 
 def times(root: Path) -> dict[str, float]:
-    """Seconds by the name of a pass, from `report/pipeline_profile.json`; the sum for one that runs twice."""
+    """Return the seconds of each pass by its name, from `report/pipeline_profile.json`. A pass that runs twice has the
+    sum.
+    """
     try:
         profile = decode_json(read_bytes(root / "report" / "pipeline_profile.json"), _Profile)
     except (OSError, msgspec.MsgspecError):
@@ -361,7 +365,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def read_dumps(files: Sequence[Path]) -> list[Dump]:
-    """All dumps; one that is byte for byte the last one is not parsed again."""
+    """Return all dumps. A dump that equals the one before it byte for byte is not parsed again."""
     dumps: list[Dump] = []
     last = ""
     for path in progress(files, "reading dumps", len(files)):
@@ -481,7 +485,9 @@ def _require_function(dumps: Iterable[Dump], kernel: str) -> None:
 
 @command("passes", parser)
 def main(options: argparse.Namespace) -> int:
-    """0 where every check holds, 1 where not, 2 where there is nothing to look at."""
+    """Check the dumps of all compiler passes. Returns 0 if all checks hold, 1 if one fails, 2 if there is nothing to
+    check.
+    """
     root: Path = options.artifact
     if not root.is_dir():
         raise ArtifactError(root, "no such directory", "name the directory of an artifact")

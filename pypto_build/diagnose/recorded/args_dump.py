@@ -52,8 +52,8 @@ _MANIFESTS = (
 class DumpedArg:
     """One argument of one task at one stage (`before` or `after` its execution).
 
-    `value` is a scalar's. `offset` and `size` say where the payload lies, `size` 0 that there is none. `subtask` tells
-    the lanes of a group apart in dumps before June 2026, -1 elsewhere.
+    `value` is the value of a scalar. `offset` and `size` locate the payload; a `size` of 0 means that there is none. In
+    dumps before June 2026, `subtask` is the lane of a group, elsewhere -1.
     """
 
     task_id: int
@@ -81,7 +81,7 @@ class DumpedArg:
 
 @dataclass(frozen=True)
 class ArgsDump:
-    """A dump: its manifest's records in the order of the file. `binary` is None where no payload was written."""
+    """A dump: the records of its manifest in the order of the file. `binary` is None if no payload was written."""
 
     path: Path
     binary: Path | None
@@ -119,12 +119,12 @@ class ArgsDump:
 
 
 def find_manifest(path: Path) -> Path | None:
-    """The manifest at or below `path`, the newest if there are several; None if there is none."""
+    """Return the newest manifest at or below `path`, or None if there is none."""
     return path if path.is_file() else newest(path, _MANIFESTS)
 
 
 def read_dump(path: Path) -> ArgsDump:
-    """The dump whose manifest is `path`. Raises a usage error naming file and field for anything else."""
+    """Read the dump whose manifest is `path`. Raises a usage error that names the file and the invalid field."""
     document = read_document(path, _AGAIN)
     entries = document.get("args", document.get("tensors")) if isinstance(document, dict) else None
     if not isinstance(entries, list):

@@ -33,7 +33,7 @@ _WHOLE = re.compile(r"\s*-?[0-9]{1,20}\s*\Z")
 
 
 def text_or_nothing(path: Path) -> str:
-    """The text of a source, which only gives names; empty if it cannot be read."""
+    """Return the text of a source file that only provides names, or an empty text if it cannot be read."""
     try:
         return read_text(path, errors="replace")
     except OSError:
@@ -41,7 +41,7 @@ def text_or_nothing(path: Path) -> str:
 
 
 def newest(directory: Path, patterns: Iterable[str]) -> Path | None:
-    """The last file of the first pattern that any file below a directory has."""
+    """Return the last file below a directory that matches the first pattern with any match."""
     for pattern in patterns:
         files = sorted(file for file in directory.glob(pattern) if not file.is_dir())  # a pipe is told when it is read
         if files:
@@ -63,7 +63,7 @@ def read_document(path: Path, again: str) -> Any:
 
 
 def whole(value: object, low: int = -(1 << 63), high: int = (1 << 64) - 1) -> int:
-    """A number of a record from `low` to `high`, or its digits. Raises `ValueError` for anything else."""
+    """Return a number of a record from `low` to `high`, given as number or digits. Raises `ValueError` otherwise."""
     number: int | None = None
     if (
         isinstance(value, int)
@@ -77,14 +77,14 @@ def whole(value: object, low: int = -(1 << 63), high: int = (1 << 64) - 1) -> in
 
 
 def wholes(values: object, low: int = -(1 << 63), high: int = (1 << 64) - 1) -> tuple[int, ...]:
-    """The numbers of a list in a record. Raises `ValueError` for anything else."""
+    """Return the numbers of a list in a record. Raises `ValueError` for any other content."""
     if not isinstance(values, list) or len(values) > _MOST:
         raise ValueError(f"{shown(values)} is not a list of numbers")
     return tuple(whole(value, low, high) for value in values)
 
 
 def extents(values: object) -> tuple[int, ...]:
-    """A shape in a record. Raises `ValueError` for what is none, and for one that does not fit into memory."""
+    """Return a shape in a record. Raises `ValueError` if it is not a shape or does not fit into memory."""
     shape = wholes(values, 0)
     if not fits_memory(shape):
         raise ValueError(f"shape {list(shape)} does not fit into memory")
@@ -92,14 +92,14 @@ def extents(values: object) -> tuple[int, ...]:
 
 
 def moment(value: object) -> float:
-    """A time of a record. Raises `ValueError` for what is none."""
+    """Return a time in a record. Raises `ValueError` if it is not a time."""
     if isinstance(value, (int, float)) and abs(value) < _LATEST:
         return float(value)
     raise ValueError(f"{shown(value)} is not a time")
 
 
 def shown(value: object) -> str:
-    """The beginning of what a record has."""
+    """Return a short form of a value in a record, for a message."""
     if isinstance(value, (list, dict)):
         return f"a list of {len(value)}" if isinstance(value, list) else f"an object of {len(value)}"
     text = repr(value)
@@ -117,11 +117,7 @@ _RING_AND_LOCAL = re.compile(r"\(?\s*(\d{1,20})\s*[:,]\s*(\d{1,20})\s*\)?\Z")
 
 
 def parse_id(value: object) -> int:
-    """The id in a record: a number, or text that is decimal or hexadecimal.
-
-    Raises:
-        ValueError: it is none of these.
-    """
+    """Return the task id in a record: a number, or decimal or hexadecimal text. Raises `ValueError` otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError(f"{str(value)[:_LONGEST]} is not a valid task id")
     number = value if isinstance(value, int) else -1
@@ -155,17 +151,17 @@ class TaskOrder:
 
     @classmethod
     def guessed(cls, ids: Iterable[int]) -> TaskOrder:
-        """Numbers in the order of the ids, which is that of submission as long as one ring is used."""
+        """Number the tasks by their ids. That is the order of submission if the run used one ring."""
         ordered = sorted(set(ids))
         return cls({raw: number for number, raw in enumerate(ordered)}, len({raw >> 32 for raw in ordered}) <= 1)
 
     def label(self, raw: int) -> str:
-        """`12 (1:13)`: number and id; the id alone for what has no number, such as an allocation."""
+        """Return `12 (1:13)`, number and id. A task without a number, such as an allocation, has only its id."""
         number = self.numbers.get(raw)
         return id_text(raw) if number is None else f"{number} ({id_text(raw)})"
 
     def find(self, text: str, option: str = "TASK") -> int:
-        """The id of the task that a user names: a number, `ring:count`, or the id itself as 0x… or decimal.
+        """Return the id of the task that a user names by number, by `ring:count`, or by the id itself (0x… or decimal).
 
         Raises a usage error if there is no such task.
         """
@@ -278,13 +274,15 @@ class TaskGraph:
 
     @cached_property
     def order(self) -> TaskOrder:
-        """The tasks' numbers: those that run a kernel, in order. All of them, where the form does not tell."""
+        """The numbers of the tasks that run a kernel, in order. In forms of the file without kernels, all tasks have
+        numbers.
+        """
         with_kernel = [task.id for task in self.tasks if task.func_ids]
         return TaskOrder.of(with_kernel or [task.id for task in self.tasks])
 
     @cached_property
     def preds(self) -> dict[int, dict[int, list[Edge]]]:
-        """For each task what it waits for: edges by predecessor."""
+        """The edges of each task to its predecessors, grouped by predecessor."""
         return _grouped(self.edges, "succ", "pred")
 
     @cached_property
@@ -325,7 +323,7 @@ def _grouped(edges: Iterable[Edge], at: str, by: str) -> dict[int, dict[int, lis
 
 
 def find_graph(*candidates: Path) -> Path | None:
-    """The first deps.json at, in or beside one of `candidates`."""
+    """Return the first deps.json at, in or beside one of `candidates`."""
     for candidate in candidates:
         if candidate.is_file():
             return candidate
@@ -336,7 +334,7 @@ def find_graph(*candidates: Path) -> Path | None:
 
 
 def read_graph(path: Path) -> TaskGraph:
-    """The graph at `path`. Raises a usage error naming file and field for anything else."""
+    """Read the graph at `path`. Raises a usage error that names the file and the invalid field."""
     document = read_document(path, _AGAIN)
     if not isinstance(document, dict) or not isinstance(document.get("edges"), list):
         raise ArtifactError(path, "is not a task graph: it contains no edges[]", _AGAIN)

@@ -22,7 +22,7 @@ from pypto_build.replay.chips.records import HOST, DispatchRow, MessagesRecord, 
 
 @dataclass(frozen=True)
 class Notification:
-    """A kernel told something at microsecond `at`; `after` is the signal's value then."""
+    """A notification of a signal by a kernel at microsecond `at`. `after` is the value of the signal afterwards."""
 
     dispatch: DispatchRow
     task: int
@@ -35,7 +35,7 @@ class Notification:
 
     @property
     def before(self) -> int | None:
-        """The signal's value before; None where it was overwritten."""
+        """The value of the signal before the notification, or None if the notification overwrote it."""
         return None if self.sets else self.after - self.value
 
 
@@ -119,7 +119,9 @@ def waits(run: RanksRun) -> list[SignalWait]:
 
 
 def answer(notifications: Sequence[Notification], wait: SignalWait) -> Notification | None:
-    """The notification since which the signal has been what `wait` wants, when it went on; None if it always was."""
+    """Return the notification that fulfilled the condition of `wait`. Returns None if the condition held from the
+    start.
+    """
     answer: Notification | None = None
     for index in range(bisect_right(notifications, wait.ended, key=lambda one: one.at) - 1, -1, -1):
         one = notifications[index]
@@ -135,8 +137,8 @@ def answer(notifications: Sequence[Notification], wait: SignalWait) -> Notificat
 
 @dataclass(frozen=True)
 class Stretch:
-    """A stretch of the chain that decided when the run ended: `dispatch` from `begun` to `ended`, and why it could not
-    begin or go on earlier: a `message`, a dispatch that it came `after`, or nothing.
+    """A part of the critical path: `dispatch` from `begun` to `ended`. It could not begin or continue earlier because
+    of a `message`, or of a dispatch that it came `after`, or for no recorded reason.
     """
 
     dispatch: DispatchRow
@@ -192,7 +194,7 @@ NO_RECORD = "is not a record of this version"
 
 
 def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
-    """`ranks.json`. Raises `ArtifactError` for one that contradicts itself."""
+    """Read `ranks.json`. Raises `ArtifactError` if it contradicts itself."""
     record = read_record(path, RanksRecord, NO_RECORD, again)
 
     def wrong(what: str) -> ArtifactError:
@@ -265,7 +267,7 @@ class RanksRun:
 
     @cached_property
     def dispatches(self) -> list[DispatchRow]:
-        """By rank, those of the host last, and in their order there."""
+        """The dispatches, ordered by rank and number. Those of the host are last."""
         return sorted(self.record.dispatches, key=lambda row: (row.rank == HOST, row.rank, row.index))
 
     @cached_property
@@ -282,7 +284,7 @@ class RanksRun:
         return self.root / "next_levels" / row.program
 
     def evidence(self, row: DispatchRow) -> Evidence:
-        """The records of a dispatch as those of a run on one chip."""
+        """Return the records of a dispatch in the form of a run on one chip."""
         return Evidence(self.program_of(row), self.directory_of(row), self.platform)
 
     @cached_property
@@ -326,7 +328,9 @@ class RanksRun:
         return f"0x{address:x}"
 
     def choose(self, text: str) -> list[DispatchRow]:
-        """The dispatches that `RANK=` names: `1`, `1/d2`, several with commas. Raises `ArtifactError` for none."""
+        """Return the dispatches that `RANK=` names: `1`, `1/d2`, or several with commas. Raises `ArtifactError` if
+        there are none.
+        """
         chosen: list[DispatchRow] = []
         for word in text.split(","):
             chosen += self._choose(word.strip())

@@ -50,7 +50,7 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class FarmJudge(Judge):
-    """A judge whose candidates end on a farm; what the last of them computes is computed here."""
+    """A judge that runs candidates on a farm. The outputs of the last candidate are computed locally."""
 
     def __init__(self, judge: Judge, session: FarmSession, options: argparse.Namespace, runtime: str) -> None:
         super().__init__(judge.builder, judge.embedded, judge.scratch, judge.target, judge.limits)

@@ -81,8 +81,9 @@ from pypto_build.toolchain.python import own_tool
 
 
 class Sources:
-    """The texts of an artifact. ``against`` is one without the fault, of the same kernels; without it, a kernel's
-    module says what it should be."""
+    """The texts of an artifact. ``against`` is the same artifact without the fault. If it is absent, the kernels are
+    compared with their modules.
+    """
 
     def __init__(self, artifact: Artifact, against: Path | None, api: ApiVintage, platform: str) -> None:
         self.artifact, self.api, self.platform = artifact, api, platform
@@ -126,7 +127,7 @@ class Sources:
         return counterpart
 
     def _unit(self, kernel: Kernel, text: str) -> str:
-        """The module that a kernel was made from, by its path in the artifact; empty where there is none."""
+        """Return the path of the module that a kernel was generated from, or an empty text if there is none."""
         read = read_entry(text, [name for names in self.modules.values() for name in names])
         name = read[0] if read is not None else kernel.name
         path = next((path for path, names in self.modules.items() if name in names), None)
@@ -159,7 +160,7 @@ def _read(path: Path) -> str:
 
 
 def target_of(keep: str) -> Target:
-    """Parse KEEP=. Raises a usage error for text that names nothing to keep."""
+    """Parse KEEP=. Raises a usage error for a text that names no failure."""
     kind, _, name = keep.partition(":")
     if kind == "mismatch":
         return Target(kind, name)
@@ -176,7 +177,10 @@ def target_of(keep: str) -> Target:
 
 
 def confirmed(request: Request, target: Target) -> tuple[Target, Verdict]:
-    """Replay once; what has to stay, as exactly as the replay tells. Raises ArtifactError where it ends otherwise."""
+    """Replay once, and return the failure to keep as precisely as the replay describes it.
+
+    Raises ArtifactError if the replay ends in another way.
+    """
     verdict = replay(request, write=None)
     ended = f"the replay ends with {verdict.status}"
     if target.kind == "mismatch":
@@ -216,7 +220,7 @@ class Beginning:
 
     @property
     def faulty(self) -> list[str]:
-        """The kernels that are not what they should be."""
+        """The kernels whose text differs from the text without the fault."""
         pairs = [(code, code.text(faulty=True) != code.text(faulty=False)) for code in self.codes.values()]
         return [code.kernel.name for code, differs in pairs if differs]
 
@@ -234,7 +238,9 @@ class Beginning:
         )  # fmt: skip
 
     def first(self, search: Search) -> Case | None:
-        """The first candidate: one task if one shows it, else as few as do; None where none show it."""
+        """Return the first candidate that shows the failure, with as few tasks as possible. Returns None if there is
+        none.
+        """
         choices = list(self._choices())
         for number, choice in enumerate(choices):
             try:
@@ -523,8 +529,9 @@ def _ended(options: argparse.Namespace, root: Path, remark: str = "") -> int:
 
 
 def _by_module(search: Search, case: Case) -> Case:
-    """Kernels assembled by us, so that they can follow their modules, if the fault has a place in what that writes;
-    else the C++ is reduced as it is."""
+    """Return the case with kernels assembled from their modules, if these show the same fault. Otherwise, return the
+    case without modules, so that the C++ is reduced.
+    """
     repaired = case
     try:
         for name in case.modules:
@@ -537,7 +544,7 @@ def _by_module(search: Search, case: Case) -> Case:
 
 
 def _shrunk(search: Search, case: Case) -> Case:
-    """Everything that is tried, until a round of it changes nothing."""
+    """Run all reduction steps in turn until a round changes nothing."""
     while True:
         before = case.digest
         for what, attempts in _STEPS:

@@ -86,7 +86,9 @@ class Picture:
         return self._lanes[row.rank, -1]
 
     def bars(self) -> list[tuple[int, int, int, float, float, int, int]]:
-        """(row, 0 a dispatch or 1 a kernel, text, start, duration, colour, whether it decided) of what ran."""
+        """Return what ran as rows of (row, 0 for a dispatch or 1 for a kernel, text, start, duration, colour, whether
+        it is on the critical path).
+        """
         deciding = {step.dispatch.number for step in self.chain}
         bars: list[tuple[int, int, int, float, float, int, int]] = []
         for row in self.run.dispatches:

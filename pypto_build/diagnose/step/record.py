@@ -1,5 +1,7 @@
-"""One run up to a task, whose kernels tell every instruction, what their variables hold and, by the module's PyTorch on
-the same inputs, what every instruction should have written."""
+"""Records one run up to a task: the instructions of its kernels, and the values of their variables.
+
+The module's PyTorch runs on the same inputs, and tells the right values of each instruction.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,9 @@ _FUNCTIONS = ("function_definition", "lambda_expression")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel's text with what tells its variables; of each function the names of parameters and of loop variables,
-    in the order of the text."""
+    """The text of a kernel with statements that record its variables. `parameters` and `loops` have the names of
+    parameters and of loop variables of each function, in the order of the text.
+    """
 
     text: str
     parameters: dict[str, list[str]]
@@ -50,7 +53,7 @@ class Kernel:
 
 
 def instrument(source: str) -> Kernel:
-    """The kernel with its variables told. Raises Unparseable and NestedTooDeeply."""
+    """Return a kernel with statements that record its variables. Raises Unparseable and NestedTooDeeply."""
     data = source.encode()
     statements: list[tuple[int, str]] = []
     parameters: dict[str, list[str]] = {}
@@ -78,7 +81,7 @@ def _without_spaces(data: bytes) -> bytes:
 
 
 def _nodes(root: Node) -> Iterator[tuple[Node, str]]:
-    """All nodes with the function they are in; those of functions that are evaluated by the compiler are left out."""
+    """Yield all nodes, each with the function it is in. Functions that are evaluated at compile time are left out."""
     todo = [(root, "")]
     while todo:
         node, function = todo.pop()
@@ -155,7 +158,7 @@ def _parameters(node: Node) -> list[str]:
 
 
 def compile_kernel(source: Path, core_type: str, platform: str, library: Path) -> Kernel:
-    """The kernel that tells its variables, as a library. Raises a build_error."""
+    """Compile a kernel that records its variables to a library. Raises a build_error."""
     from pypto_build.facts.platforms import PLATFORMS
     from pypto_build.toolchain.host import CHECKED_FLAGS, INCLUDE_DIR, find_compiler, kernel_flags
 
@@ -189,8 +192,9 @@ MEMBERS = ("aic", "aiv0", "aiv1")
 
 @dataclass
 class KernelCall:
-    """One kernel call: a member of a block of the task. `scalars` are the numbers in the module's PyTorch when each of
-    its instructions had written, `compiled` what is known of the kernel's text."""
+    """One kernel call: a member of a block of the task. `scalars` are the numbers in the module's PyTorch after each of
+    its instructions. `compiled` is the instrumented kernel.
+    """
 
     block: int
     member: int
@@ -290,7 +294,7 @@ def record(launch: Launch, checked: Path, task: int, block: int, progress: Progr
 
 
 def read_recording(artifact: Path, recorded: Recorded) -> TaskRecording:
-    """The traces of a run with what it told. Raises ArtifactError."""
+    """Read the traces of a run, and add what the run recorded besides. Raises ArtifactError."""
     sources = {kernel.name: kernel.source for kernel in load_artifact(artifact).kernels}
     calls: dict[tuple[int, int], KernelCall] = {}
     for path in sorted(recorded.directory.glob("trace.*.json"), key=position_of):
@@ -334,7 +338,7 @@ def _kernels_of(launch: Launch, task: int, progress: Progress) -> tuple[dict[str
 def _compiled(
     launch: Launch, checked: Path, kernels: dict[str, str], directory: Path
 ) -> tuple[dict[str, Path], dict[str, Kernel], list[str]]:
-    """Libraries of all kernels: those of the task tell their variables, as far as they compile like that."""
+    """Return libraries of all kernels. The task's kernels record their variables if they then still compile."""
     sources = {kernel.name: kernel for kernel in load_artifact(launch.artifact).kernels}
     libraries = {
         kernel.name: checked / f"{kernel_binary(kernel.core_type, kernel.name)}.so"
@@ -354,7 +358,9 @@ def _compiled(
 
 
 class _AtTask:
-    """The callback: tasks before it run as compiled, its PyTorch runs on copies of what it writes, then it runs."""
+    """The runtime's callback. Tasks before the chosen one run as compiled. For the chosen task, PyTorch runs on copies
+    of the outputs before the kernels run.
+    """
 
     def __init__(self, launch: Launch, task: int, progress: Progress, directory: Path) -> None:
         self.launch, self.task, self.progress, self.directory = launch, task, progress, directory

@@ -14,7 +14,7 @@ Lines = Iterator[str]
 
 @dataclass(frozen=True)
 class Command:
-    """One command: how it is typed, what it does."""
+    """One command: its syntax and its function."""
 
     usage: str
     doc: str

@@ -1,4 +1,4 @@
-"""The whole of a sweep: cases, results, the smallest that fails, what the errors say."""
+"""A whole sweep: cases, results, the smallest case that fails, and a summary of the errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Finds what was edited, and whether the replay passes with it put back.
+"""Finds edits, and checks whether the replay passes without them.
 
-Edits are those since the last pass. Where there was none, they are what differs from what the compiler makes of the
-program. That is one replay of a copy, and one for each hunk where there are several.
+Edits are counted from the last pass, or from the compiler's output if there was no pass. The check is one replay of a
+copy, and one for each hunk if there are several.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Edits:
 
 
 class Trials:
-    """Replays of copies of an artifact with files put back. ``words`` are those of a replay."""
+    """Replays of copies of an artifact in which edits are undone. ``words`` are the options of a replay."""
 
     def __init__(self, artifact: Artifact, build_dir: Path, words: Sequence[str]) -> None:
         self.artifact, self.words = artifact, words
@@ -90,7 +90,7 @@ def edited_findings(
 
 
 def _compiled(artifact: Artifact, program: Path, output: Path, flags: Sequence[str]) -> dict[str, Path]:
-    """Compile the program; return those files of the artifact that are otherwise, from there."""
+    """Compile the program, and return the compiled files that differ from the artifact's."""
     if not compile_program(program, output, flags):
         return {}
     libraries = {}

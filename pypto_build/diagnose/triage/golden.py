@@ -18,7 +18,7 @@ from pypto_build.diagnose.triage.scratch import compile_program, copy_artifact, 
 
 @dataclass(frozen=True)
 class Reference:
-    """The script of a golden: golden.py of the artifact, else the one that the compiler makes of the program."""
+    """The script that computes a golden: the artifact's golden.py, or one that the compiler makes from the program."""
 
     path: Path
     name: str = "golden.py"
@@ -41,9 +41,10 @@ def reference_of(artifact: Artifact, program: Path | None, scratch: Path, flags:
 def golden_findings(
     artifact: Artifact, build_dir: Path, words: Sequence[str], program: Path | None = None, flags: Sequence[str] = ()
 ) -> tuple[list[Finding], str]:
-    """Return what was changed since the golden was made; else what it follows from, empty if nothing tells.
+    """Return the inputs that changed since the golden was computed, or a sentence that says what the golden follows
+    from.
 
-    ``words`` are those of a replay, ``flags`` those to compile ``program`` with if there is no golden.py.
+    ``words`` are the options of a replay. ``flags`` are those to compile ``program`` with if there is no golden.py.
     """
     root, scratch = artifact.root, build_dir / "triage" / "golden"
     reference = reference_of(artifact, program, build_dir / "triage" / "reference", flags)
@@ -90,7 +91,7 @@ def _passes_anew(artifact: Artifact, reference: Reference, scratch: Path, words:
 def _run_reference(
     artifact: Artifact, reference: Reference, scratch: Path, words: Sequence[str]
 ) -> tuple[list[Finding], str]:
-    """Run the reference on the inputs in a copy, and compare what it makes with the golden."""
+    """Run the reference on the inputs in a copy, and compare its outputs with the golden."""
     copy, hint = _computed(artifact, reference, scratch), _make_anew(artifact.root)
     if copy is None:
         says = f"{reference.name} fails on data/in"
@@ -121,7 +122,7 @@ def _difference(path: Path, made: Path) -> str:
 
 
 def _digest(path: Path) -> str:
-    """The digest of a file; empty if there is none."""
+    """Return the digest of a file, or an empty text if there is no file."""
     try:
         return digest_of(path)
     except OSError:

@@ -209,7 +209,7 @@ class Chain:
         return link
 
     def _differs(self, actual: float | None, expected: float, dtype: str, all_: Array) -> bool:
-        """Beyond what is allowed, or what rounding explains in a tile with values as large as these."""
+        """Return True if the difference exceeds the limits, or what rounding explains in a tile with such values."""
         if actual is None:
             return False
         return bool(differ(np.array(actual), np.array(expected), dtype, self.limits, all_))
@@ -253,7 +253,7 @@ def _on_chip(tile: Tile, row: int, col: int) -> str:
 
 
 def _named(name: str, slot: TensorView, offset: int) -> str:
-    """`'g' [127, 0]`; by its byte where it is outside of what the task was given of the buffer."""
+    """Return a name such as `'g' [127, 0]`, or the byte in the buffer if it lies outside of the task's view."""
     item = np.dtype(STORAGE[slot.dtype]).itemsize
     left, index = offset // item - slot.offset, []
     for extent, stride in zip(slot.shape, slot.strides, strict=True):
@@ -289,7 +289,7 @@ _OTHERS = 12
 
 
 def answer(options: argparse.Namespace) -> Link:
-    """The chain of the element that is asked for; it and those of others of a range are kept for the report.
+    """Return the chain of an element. For a range, the chains of its other elements are kept for the report.
 
     Raises ArtifactError and RunFault.
     """

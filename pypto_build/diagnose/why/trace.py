@@ -50,7 +50,7 @@ class Intervals:
 
     @property
     def hull(self) -> tuple[int, int]:
-        """The first byte, and one past the last; of none (0, 0)."""
+        """The first byte, and one past the last, or (0, 0) if there are no bytes."""
         return (int(self.low[0]), int(self.high[-1])) if len(self) else (0, 0)
 
     @property
@@ -203,8 +203,9 @@ class _Record(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """An operand on the core: which bytes its elements are, and what they held. A large call has very many of them, so
-    of the arrays only those of the tiles that were looked at last are kept."""
+    """An operand on the core: the addresses of its elements, and their bytes. A large call has many tiles, so only the
+    arrays of recently used ones are kept.
+    """
 
     operand: TileOperand
     data: memoryview = field(repr=False)
@@ -457,7 +458,7 @@ def decoded(stored: Array, dtype: str) -> Array:
 
 
 def _view(record: _Record, instruction: Instruction, data: memoryview) -> list[AccessedView]:
-    """Elements in the order of the tile that goes with them; none of a view without elements, or of too many."""
+    """Return the elements of a view in the order of its tile. Returns none if the view has no elements or too many."""
     n = record.shape
     rows, cols = record.rows, record.cols
     for tile in instruction.tiles[:1]:
