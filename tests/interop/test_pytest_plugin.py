@@ -138,7 +138,7 @@ def test_a_directory(tmp_path: Path, rig: Rig) -> None:
 def test_what_does_not_exist(tmp_path: Path, rig: Rig) -> None:
     path = rig.out / "kernel_config_scene_test.py"
     run = run_pytest(tmp_path, str(path), "--case", "other")
-    assert f"--case other: no such case in {path}; it has TestScaledMm::snapshot" in run.stdout + run.stderr
+    assert f"--case other: no such case in {path}; its cases are TestScaledMm::snapshot" in run.stdout + run.stderr
     run = run_pytest(tmp_path, str(path), "--platform", "a7")
     assert "--platform a7: unknown platform; one of a2a3, a5, a2a3sim, a5sim" in run.stdout + run.stderr
 

@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
 def main(options: argparse.Namespace) -> int:
     """The exit status."""
     if options.embedded is None and options.keep.partition(":")[0] not in BEFORE_A_RUN:
-        parser().error("--embedded is required, unless KEEP= names a build error or a golden error")
+        parser().error("--embedded is required unless KEEP= names a build error or a golden error")
     from pypto_build.diagnose.reduce.work import reduce
 
     return reduce(options)
