@@ -232,7 +232,7 @@ def test_sizes_that_do_not_fit():
             ),
             "bytes 98 to 102 are outside of the payload of 100 bytes": lambda: region.payload_write(98, read_only),
             "bytes -1 to 3": lambda: region.payload_read(-1, bytearray(4)),
-            "nbytes=5 of a buffer of 4": lambda: region.payload_write(0, read_only, nbytes=5),
+            "nbytes=5 is larger than the buffer of 4 bytes": lambda: region.payload_write(0, read_only, nbytes=5),
             "cannot be written": lambda: region.payload_read(0, read_only),
             "int is not contiguous memory": lambda: region.payload_write(0, 3),
             "the tensor is not contiguous": lambda: region.payload_write(0, torch.zeros(2, 2).T),
