@@ -212,6 +212,28 @@ def test_a_place_where_nothing_can_be_built(project: Project) -> None:
     )
 
 
+def test_the_root_directory_is_no_place_for_what_is_built(project: Project) -> None:
+    before = sorted(os.listdir("/"))
+    run = project.replay("BUILD_DIR=/")
+    reason = "is the root of the file system, and no directory for what is built; name another directory"
+    assert (run.status, run.output) == (2, f"scons: *** BUILD_DIR=/: {reason}\n")
+    assert sorted(os.listdir("/")) == before
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        ("KERNEL_FLAGS=-DX='", "is not flags with quotation marks in pairs; KERNEL_FLAGS: more flags for the compiler"),
+        (f"SEED={1 << 63}", f"is not a whole number from 0 to {(1 << 63) - 1}; SEED: the seed of random inputs"),
+        (f"SEED=1{'0' * 400}", f"is not a whole number from 0 to {(1 << 63) - 1}; SEED: the seed of random inputs"),
+    ],
+)
+def test_values_that_are_found_wrong_where_they_are_used(project: Project, option: str, problem: str) -> None:
+    run = project.replay(option)
+    assert run.status == 2 and run.output.startswith(f"scons: *** {option}: {problem}"), run.output
+    assert run.output.count("\n") == 1
+
+
 def test_a_full_disk_loses_the_record_and_not_the_run(project: Project) -> None:
     """There is nowhere to put the record; the next run looks at the store."""
     assert project.scons("build", "JIT=_jit_chain").status == 0
@@ -237,10 +259,7 @@ def test_a_directory_in_the_place_of_an_output(project: Project, name: str) -> N
     project.write_kernel("twice", "3.0f * in[i]")
     run = project.replay()
     assert run.status == 2
-    assert (
-        f"scons: {project.out / name}: this is a directory, but the build has to write a file with this "
-        f"name; remove it\n"
-    ) in run.output
+    assert f"scons: {project.out / name}: a directory lies where this build writes a file; remove it\n" in run.output
     verdict = json.loads((project.out / "verdict.json").read_text())
     assert name.startswith("kernels") or verdict["status"] == "usage_error"
     shutil.rmtree(project.out / name)

@@ -92,7 +92,11 @@ class Workspace:
     @property
     def build_dir(self) -> Path:
         """Return ``BUILD_DIR=`` as an absolute path."""
-        return Path(os.path.abspath(self.top / self.options["BUILD_DIR"]))
+        path = Path(os.path.abspath(self.top / self.options["BUILD_DIR"]))
+        if path == path.parent:
+            reason = "is the root of the file system, and no directory for what is built"
+            raise ArtifactError(f"BUILD_DIR={self.options['BUILD_DIR']}", reason, "name another directory")
+        return path
 
     @property
     def verbose(self) -> bool:
