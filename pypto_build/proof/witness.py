@@ -157,7 +157,7 @@ def _unwatched(compiler: str, watcher: Path, environment: Mapping[str, str]) -> 
 
 
 def obstacle(compiler: str, environment: Mapping[str, str]) -> str:
-    """If `library` builds nothing, return in one line why tools cannot be observed and what to do."""
+    """If `library` builds nothing, return why this compiler's tools cannot be observed; empty if they can be."""
     with tempfile.TemporaryDirectory(prefix="pypto-witness-") as name:
         watcher = Path(name, "watcher.so")
         command = [compiler, *_FLAGS, str(SOURCE), "-o", str(watcher), "-lc", "-ldl"]
@@ -173,7 +173,7 @@ def obstacle(compiler: str, environment: Mapping[str, str]) -> str:
             return f"{compiler} does not compile the library that watches: {complaint.strip()}"
         if program := _unwatched(compiler, watcher, environment):
             return f"{program} loads no library before it starts, as programs that are linked statically"
-    return f"the library that watches cannot be kept in {os.environ.get('PYPTO_BUILD_CACHE') or '~/.cache/pypto-build'}"
+    return ""
 
 
 def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Account:

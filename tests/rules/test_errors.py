@@ -212,6 +212,25 @@ def test_a_place_where_nothing_can_be_built(project: Project) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            '#ifndef A\n#define A\n#include __FILE__\n#include "none.h"\n#endif\n',
+            "4:10: fatal error: none.h: No such file",
+        ),
+        ("#ifndef A\n#define A\n#include __FILE__\n#error here\n#endif\n", "4:2: error: #error here"),
+        ("#include __FILE__\n", "1:10: fatal error: "),
+    ],
+)
+def test_errors_of_a_kernel_that_includes_itself(project: Project, text: str, error: str) -> None:
+    kernel = project.artifact / "kernels/aiv/twice.cpp"
+    kernel.write_text(text + kernel.read_text())
+    run = project.replay()
+    assert run.status == 2 and f"/kernels/aiv/twice.cpp:{error}" in run.output, run.output[:3000]
+    assert run.output.count("\n") < 20, run.output[:3000]
+
+
 def test_the_root_directory_is_no_place_for_what_is_built(project: Project) -> None:
     before = sorted(os.listdir("/"))
     run = project.replay("BUILD_DIR=/")
