@@ -41,7 +41,7 @@ from pypto_build.rules.machinery.deferred import Deferred
 from pypto_build.rules.machinery.environment import program_environment
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
-from pypto_build.rules.machinery.steps import Step, announce, blocked_by_directory, made_by_us, perform
+from pypto_build.rules.machinery.steps import IS_DIRECTORY, Step, announce, made_by_us, perform
 from pypto_build.rules.machinery.verdicts import INTERRUPTED
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is, escape, workspace_of
 from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
@@ -553,11 +553,10 @@ def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:  # of a file of ours below OUT: the last verdict is about other files
-        if isinstance(error, IsADirectoryError):
-            info = blocked_by_directory(error)
-        else:
-            path = error.filename2 or error.filename or replay.targets.output
-            info = ErrorInfo("usage_error", f"{path}: {error.strerror or error}")
+        is_directory = isinstance(error, IsADirectoryError)
+        what = IS_DIRECTORY if is_directory else error.strerror or str(error)
+        path = error.filename2 or error.filename or replay.targets.output
+        info = ErrorInfo("usage_error", f"{path}: {what}", hint="remove it" if is_directory else "")
         terminal.complain(f"scons: {info}")
         status = _end_with(workspace_of(env), replay, info)
     for listener in env["PYPTO_REPLAYS"].listeners:

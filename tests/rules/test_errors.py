@@ -60,7 +60,7 @@ CASES = {
     ),
     "hardware without a toolchain": (
         ["JIT=_jit_chain", "PLATFORM=a2a3", "HARDWARE=1"],
-        "PLATFORM=a2a3: ASCEND_HOME_PATH is not set; "
+        "PLATFORM=a2a3: the variable ASCEND_HOME_PATH is not set; "
         "set it to the toolkit's directory, or replay with PLATFORM=a2a3sim",
     ),
     "no compiler": (
@@ -278,7 +278,10 @@ def test_a_directory_in_the_place_of_an_output(project: Project, name: str) -> N
     project.write_kernel("twice", "3.0f * in[i]")
     run = project.replay()
     assert run.status == 2
-    assert f"scons: {project.out / name}: a directory lies where this build writes a file; remove it\n" in run.output
+    assert (
+        f"scons: {project.out / name}: this is a directory, but the build has to write a file with this "
+        f"name; remove it\n"
+    ) in run.output
     verdict = json.loads((project.out / "verdict.json").read_text())
     assert name.startswith("kernels") or verdict["status"] == "usage_error"
     shutil.rmtree(project.out / name)

@@ -19,11 +19,14 @@ from pypto_build import terminal
 from pypto_build.proof import Action, Outcome, OutputDir
 from pypto_build.proof.action import Helper
 from pypto_build.proof.output_dir import Forks, Spawn
-from pypto_build.replay.verdict import EXIT_STATUS, ErrorInfo
+from pypto_build.replay.verdict import EXIT_STATUS
 from pypto_build.rules.machinery.actions import run_captured
 from pypto_build.rules.machinery.inputs import MADE_BY_US
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
+
+#: The fault of a directory at the path of an output.
+IS_DIRECTORY = "this is a directory, but the build has to write a file with this name"
 
 
 class Refused(Exception):
@@ -32,12 +35,6 @@ class Refused(Exception):
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
-
-
-def blocked_by_directory(error: IsADirectoryError) -> ErrorInfo:
-    """Return the error of a build whose output cannot be written because a directory has its name."""
-    path = error.filename2 or error.filename
-    return ErrorInfo("usage_error", f"{path}: a directory lies where this build writes a file", hint="remove it")
 
 
 @dataclass(frozen=True)
@@ -165,7 +162,8 @@ def perform(workspace: Workspace, step: Step, speculative: bool = False) -> Outc
     except Refused as refused:
         return Outcome("failed", refused.status)
     except IsADirectoryError as error:
-        terminal.complain(f"scons: {blocked_by_directory(error)}")
+        path = error.filename2 or error.filename
+        terminal.complain(f"scons: {path}: {IS_DIRECTORY}; remove it")
         return Outcome("failed", EXIT_STATUS["usage_error"])
     finally:
         progress.end(step.output_dir.directory, step.action)
