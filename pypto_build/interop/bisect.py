@@ -297,16 +297,18 @@ def _at_commit(artifact: Path, commit: str, directory: Path, option: str) -> Pat
 def _ends(runner: Runner, good: Trial, bad: Trial, names: tuple[object, object]) -> None:
     """Try both ends: the bad one defines the failure, and the good one must not show it."""
     if good.outcome != "good":
-        raise _Ends(f"GOOD={names[0]}: does not pass ({good.signatures[0]}, see {runner.log}); name one that does")
+        raise _Ends(
+            f"GOOD={names[0]}: does not pass ({good.signatures[0]}, see {runner.log}); name a version that passes"
+        )
     if runner.record.bad_signature:
         return
     failures = [one for one in bad.signatures if one != "pass"]
     if not failures:
-        raise _Ends(f"BAD={names[1]}: passes; name one that fails, or raise REPEATS= if it fails now and then")
+        raise _Ends(f"BAD={names[1]}: passes; name a version that fails, or raise REPEATS= if it fails only sometimes")
     runner.record.bad_signature = failures[0]
     bad.outcome = "bad"
     runner.save()
-    print(f"[bisect] bad means: {failures[0]}", flush=True)
+    print(f"[bisect] a step counts as bad if it shows: {failures[0]}", flush=True)
 
 
 def _revisions(runner: Runner, artifact: Artifact, axis: str, good: str, bad: str) -> list[str]:
@@ -314,10 +316,10 @@ def _revisions(runner: Runner, artifact: Artifact, axis: str, good: str, bad: st
     repository = pins.Repository(_PROJECT[axis])
     first, last = (pins.find_commit(repository, revision) for revision in (good, bad))
     if not repository.is_ancestor(first, last):
-        raise _Ends(f"GOOD={good}: BAD={bad} is not a descendant of it; name an ancestor")
+        raise _Ends(f"GOOD={good}: BAD={bad} is not a descendant of this commit; name an ancestor of BAD=")
     commits = repository.between(first, last)
     if len(commits) < 2:
-        raise _Ends(f"GOOD={good}: is the same commit as BAD={bad}; name two different ones")
+        raise _Ends(f"GOOD={good}: is the same commit as BAD={bad}; name two different commits")
 
     def step(commit: str) -> Trial:
         return runner.run(commit, artifact.root, [_FLAG[axis], commit])
@@ -380,7 +382,7 @@ def _hunks(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
 def _assembled(artifact: Artifact, build_dir: Path, platform: str, assembler: str) -> Path:
     """Return a copy of the artifact, in its own directory, with all modules assembled by ``assembler``."""
     if assembler != _OWN and shutil.which(assembler) is None:
-        raise _Ends(f"{assembler}: no such program; name a ptoas, or 'own' for the assembler that is built in")
+        raise _Ends(f"{assembler}: no such program; name a ptoas executable, or 'own' for the built-in assembler")
     label = hashlib.sha256(assembler.encode()).hexdigest()[:8]
     modules, output = (build_dir / f"bisect.{kind}" / label / artifact.root.name for kind in ("modules", "assembled"))
     shutil.rmtree(modules.parent, ignore_errors=True)
@@ -399,7 +401,7 @@ def _parts(good: Path, bad: Path) -> list[str]:
     """Return the files that differ between two artifacts."""
     parts = _different(load_artifact(good), load_artifact(bad))
     if not parts:
-        raise _Ends(f"GOOD={good}: has the same kernels and orchestration as BAD={bad}; name two that differ")
+        raise _Ends(f"GOOD={good}: has the same kernels and orchestration as BAD={bad}; name two artifacts that differ")
     return parts
 
 
@@ -414,7 +416,7 @@ def _flags(runner: Runner, artifact: Artifact, good: str, bad: str) -> list[str]
     base, words = shlex.split(good), shlex.split(bad)
     parts = [word for word in words if word not in base]
     if not parts:
-        raise _Ends(f"BAD={bad}: adds no flag to those of GOOD={good}; add one")
+        raise _Ends(f"BAD={bad}: has no flag that GOOD={good} lacks; add a flag")
 
     def candidate(chosen: Sequence[str], _: Path) -> Candidate:
         flags = shlex.join([*base, *chosen])
@@ -430,7 +432,7 @@ def _different(good: Artifact, bad: Artifact) -> list[str]:
     if names != set(theirs):
         only = ", ".join(sorted(names ^ set(theirs)))
         raise _Ends(
-            f"BAD={bad.root}: its kernels are not those of GOOD={good.root} ({only}); compile both from one program"
+            f"BAD={bad.root}: has other kernels than GOOD={good.root} ({only}); compile both artifacts from one program"
         )
     pairs = [(kernel.source, theirs[kernel.name]) for kernel in good.kernels]
     pairs.append((good.orchestration.source, bad.orchestration.source))
@@ -454,7 +456,7 @@ def _report(runner: Runner, axis: str, culprit: list[str]) -> int:
     steps = runner.record.steps
     skipped = [step for step in steps if step.outcome == "skip"]
     is_exact = axis not in _PROJECT or len(culprit) == 1
-    print(f"[bisect] {len(steps)} steps, {len(skipped)} skipped; bad means: {runner.record.bad_signature}")
+    print(f"[bisect] {len(steps)} steps, {len(skipped)} skipped; a bad step shows: {runner.record.bad_signature}")
     print(f"[bisect] {'culprit' if is_exact else 'one of these, since some could not be tested'}:")
     for one in culprit:
         print(f"  {one}")

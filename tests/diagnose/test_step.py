@@ -104,18 +104,21 @@ def test_loops_have_their_scalars(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--task", "9"), "TASK=9 is not submitted; the run has tasks 0 to 4"),
+        (("--task", "9"), "the run submits no TASK=9; its tasks are 0 to 4"),
         (("--task", "x"), "TASK=x is not a task number; give one such as TASK=3"),
-        (("--task", "3", "--block", "2"), "BLOCK=2: task 3 has 1 block; leave it out"),
+        (("--task", "3", "--block", "2"), "BLOCK=2: task 3 has only 1 block; leave out BLOCK="),
         (("--task", "3", "--export", "dot"), "EXPORT=dot: is not supported by this tool; use html"),
-        (("--task", "3", "--kernel", "aic"), "task 3 has no kernel 'aic'; it has aiv0 kernel_mul"),
-        (("--task", "3", "--at", "70"), "nothing is executed at line 70; the nearest is 67"),
-        (("--task", "3", "--at", "TMUL#2"), "there is no TMUL#2; there is 1"),
-        (("--task", "3", "--script", "jump"), "'jump': 'jump' is not a command; there are next, back, goto, wrong, "
-         "where, list, print, tile, tiles, scalars, flags, pipes, kernel, help"),
-        (("--task", "3", "--script", "print v99"), "'print v99': 'v99' is not a tile, tensor or scalar here; there"),
-        (("--task", "3", "--script", "print v7[0, 200]"), "'print v7[0, 200]': [0, 200]: 200 is outside of 0 to 127"),
-        (("--task", "3", "--script", "flags 3"), "'flags 3': 'flags' takes no '3'; leave it out"),
+        (("--task", "3", "--kernel", "aic"), "task 3 has no kernel 'aic'; its kernels are aiv0 kernel_mul"),
+        (("--task", "3", "--at", "70"), "line 70 executes nothing; the nearest line that executes something is 67"),
+        (("--task", "3", "--at", "TMUL#2"), "TMUL#2 does not exist; there is 1"),
+        (("--task", "3", "--script", "jump"), "'jump': 'jump' is not a command; the commands are next, "
+         "back, goto, wrong, where, list, print, tile, tiles, scalars, flags, pipes, kernel, help"),
+        (("--task", "3", "--script", "print v99"), (
+            "'print v99': 'v99' is not a tile, tensor or scalar at "
+            "this step; the names here"
+        )),
+        (("--task", "3", "--script", "print v7[0, 200]"), "'print v7[0, 200]': [0, 200]: 200 is not within 0 to 127"),
+        (("--task", "3", "--script", "flags 3"), "'flags 3': 'flags' takes no argument '3'; leave the argument out"),
     ],
 )  # fmt: skip
 def test_what_it_cannot_do(

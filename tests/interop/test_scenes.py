@@ -303,7 +303,7 @@ def test_a_test_whose_own_module_imports_simpler(workspace: Workspace) -> None:
 def test_a_file_whose_cases_are_all_manual_does_not_pass(workspace: Workspace) -> None:
     run = workspace.run("scene", "scenes/scene_chain.py", "-p", "a2a3sim", "--case", "matrix")
     assert run.returncode == 2, run.stdout
-    assert "no case runs; its cases are manual: --manual include runs them" in run.stdout
+    assert "no selected case can run on this platform; its cases are manual: --manual include runs them" in run.stdout
 
 
 def test_a_replay_of_cases_that_are_all_skipped_does_not_pass(workspace: Workspace) -> None:
@@ -331,7 +331,7 @@ def test_the_list(workspace: Workspace) -> None:
     assert "    test_slots  pytest runs it\n" in run.stdout
     reason = "does not run here: level 4: it needs several machines, and simpler's workers"
     assert f"    pairs_2  a2a3sim  {reason}\n" in run.stdout
-    assert run.stdout.endswith("5 files, 12 cases run here\n")
+    assert run.stdout.endswith("5 files; 12 cases can run here\n")
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_the_list(workspace: Workspace) -> None:
         (["scene", "scenes/scene_chain.py", "-p", "a9"], "invalid choice: 'a9'"),
         (["scene", "scenes/scene_chain.py"], "--platform: is missing"),
         (["scene", "nowhere", "-p", "a2a3sim"], "nowhere: no such file or directory"),
-        (["scene", "scenes/kernels", "-p", "a2a3sim"], "scenes/kernels: has no scene test"),
+        (["scene", "scenes/kernels", "-p", "a2a3sim"], "scenes/kernels: contains no scene test"),
         (["scene", "scenes/scene_chain.py", "-p", "a2a3sim", "--case", "none"], "--case none: no such case"),
         (
             ["replay", "scenes/scene_chain.py::TestNone"],
@@ -397,7 +397,9 @@ def test_a_golden_that_is_not_like_its_argument() -> None:
     ):
         with pytest.raises(ArtifactError) as caught:
             reshaped_golden(argument, "y", golden)
-        assert f"compute_golden: 'y' is {kind} after it, and the argument is float32[2, 3]" in str(caught.value)
+        assert (f"compute_golden: after compute_golden, 'y' is {kind}, but the argument is float32[2, 3]") in str(
+            caught.value
+        )
 
 
 def test_each_of_both_runtimes_gets_the_options_that_it_takes(workspace: Workspace, tmp_path: Path) -> None:

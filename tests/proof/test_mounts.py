@@ -93,7 +93,7 @@ second = mounted("two")
 same = [first[number] == second[number] for number in (0, 1, 2, 6)]
 print("alike" if all(same) and first.st_ctime_ns == second.st_ctime_ns and first.st_mtime_ns == second.st_mtime_ns
       else "unlike")
-assert Digests(later._known, devices=later.devices).of("place/file") != before
+assert Digests(later._cached, devices=later.devices).of("place/file") != before
 assert stays.forget_unmounted()
 assert stays.of("place/file") != before
 run("umount", "place")

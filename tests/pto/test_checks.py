@@ -355,12 +355,12 @@ CASES = {
     "more popped tiles than slots": Case(
         THREE_POPS.format(slots=2) + C + add("%t", "%u", "%c") + add("%v", "%c", "%c") + FREE * 3,
         THREE_POPS.format(slots=3) + C + add("%t", "%u", "%c") + add("%v", "%c", "%c") + FREE * 3,
-        "pto.tpop_from_aic: 3 popped tiles are alive, the pipe has 2 slots for them",
+        "pto.tpop_from_aic: 3 popped tiles are in use at the same time, but the pipe has only 2 slots for them",
     ),
     "use behind the free": Case(
         THREE_POPS.format(slots=4) + C + FREE * 3 + add("%t", "%u", "%c"),
         THREE_POPS.format(slots=4) + C + add("%t", "%u", "%c") + FREE * 3,
-        "pto.tadd: uses %t behind pto.tfree_from_aic, which gave its slot back",
+        "pto.tadd: uses %t after pto.tfree_from_aic, which released its slot",
     ),
     "direction": Case(
         A + f"  pto.aiv_initialize_pipe {{dir_mask = 1, slot_size = 4096}}\n  pto.tpush_to_aic(%a : {T}) {{split = 0}}",
@@ -459,7 +459,10 @@ MODULES = {
     "a pipe's buffer from elsewhere": (
         _pair("  %r = arith.constant 0 : i32\n" + _L2L),
         _pair(_IMPORT.format("fifo") + _L2L),
-        "pto.initialize_l2l_pipe: its buffer is no result of pto.reserve_buffer or pto.import_reserved_buffer",
+        (
+            "pto.initialize_l2l_pipe: the buffer of the pipe is not a result of pto.reserve_buffer or "
+            "pto.import_reserved_buffer"
+        ),
     ),
     "a pipe with one end": (
         _pair(_IMPORT.format("fifo")),

@@ -60,7 +60,7 @@ CASES = {
     ),
     "hardware without a toolchain": (
         ["JIT=_jit_chain", "PLATFORM=a2a3", "HARDWARE=1"],
-        "PLATFORM=a2a3: ASCEND_HOME_PATH is not set; "
+        "PLATFORM=a2a3: the variable ASCEND_HOME_PATH is not set; "
         "set it to the toolkit's directory, or replay with PLATFORM=a2a3sim",
     ),
     "no compiler": (

@@ -72,9 +72,10 @@ def write_tasks(launch: Launch, plan: Plan, recording: RecordedRun, tasks: list[
     inputs = parameters(tasks)
     if len(inputs) > _MOST_PARAMETERS:
         what = (
-            f"these {len(tasks)} tasks use {len(inputs)} tensors, but an orchestration takes at most {_MOST_PARAMETERS}"
+            f"these {len(tasks)} tasks use {len(inputs)} tensors, but an orchestration takes at "
+            f"most {_MOST_PARAMETERS} parameters"
         )
-        raise ArtifactError("extract", what, "name fewer tasks")
+        raise ArtifactError("extract", what, "extract fewer tasks")
     graph = kept_graph(recording.graph, plan.scratch)
     name_parameters(inputs, tasks, source, graph)
     order = order_of(graph, tasks, inputs)

@@ -79,8 +79,10 @@ def find_files(places: Sequence[str]) -> list[Path]:
         path = Path(selector)
         tests = scene_files(path)
         if not tests:
-            hint = "name a file with a @scene_test class, or a directory that has some"
-            raise ArtifactError(selector, "has no scene test" if path.exists() else "no such file or directory", hint)
+            hint = "name a file with a @scene_test class, or a directory with such files"
+            raise ArtifactError(
+                selector, "contains no scene test" if path.exists() else "no such file or directory", hint
+            )
         files += tests
     return list(dict.fromkeys(files))
 
