@@ -117,8 +117,8 @@ def test_an_edited_operation_before_the_first_look(project: Project) -> None:
     run = project.replay()
     assert run.status and "regenerating from ptoas/kernel_mul.pto" in run.actions
     assert "nothing found" in project.scons("lint", "JIT=_jit_vector_dag").output
-    said = project.scons("triage", "JIT=_jit_vector_dag").output
-    assert "also: ptoas/kernel_mul.pto was edited: its kernels' own bodies are not spliced" in said
+    output = project.scons("triage", "JIT=_jit_vector_dag").output
+    assert "also: ptoas/kernel_mul.pto was edited: its kernels' own bodies are not spliced" in output
 
 
 def test_lint_looks_at_the_body_again_when_the_edit_is_undone(built: Project) -> None:
