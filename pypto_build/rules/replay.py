@@ -287,9 +287,9 @@ def _settings(
 
 
 def _runs_by_itself(workspace: Workspace, targets: ArtifactTargets) -> bool:
-    """Return True if a replay may load its modules while its inputs are built."""
+    """Return True if a replay may load its modules while its inputs are built. It then prints all that it has."""
     plain = workspace.confine is as_it_is and targets.embedded is not None and not workspace.of_batch
-    return plain and not GetOption("no_exec")
+    return plain and not GetOption("no_exec") and _shown_by(workspace) is run_streaming
 
 
 @dataclass

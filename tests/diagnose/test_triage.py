@@ -168,6 +168,10 @@ def test_what_was_edited_since_the_last_pass_comes_first(tmp_path: Path) -> None
     assert "Mismatched elements" in run.output  # Project.scons asks for VERBOSE=1
     brief = project.quiet("triage", "JIT=_jit_chain", "ANNOTATE=github", "JUNIT=out.xml").output
     assert "[RUN]   'y' FAIL" in brief and "Mismatched elements" not in brief
+    project.edit("kernels/aiv/plus_one.cpp", "in[i] + 2.0f", "in[i] + 3.0f")
+    compiled = project.quiet("triage", "JIT=_jit_chain").output  # the same where the replay follows a compilation
+    assert "[RUN]   'y' FAIL" in compiled and "Mismatched elements" not in compiled
+    project.edit("kernels/aiv/plus_one.cpp", "in[i] + 3.0f", "in[i] + 2.0f")
     file = f"build_output/_jit_chain/{position.partition(':')[0]}"
     assert f"\n::error file={file},line=11,title=triage/edited::edited since the last pass, and " in brief
     (failure,) = ElementTree.parse(project.root / "out.xml").iter("failure")

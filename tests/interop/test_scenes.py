@@ -265,6 +265,28 @@ def test_tests_that_drive_a_worker_themselves(workspace: Workspace) -> None:
     assert "it uses simpler.worker.Worker of level 4, which needs simpler" in run.stdout
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("import nothing_of_this_name as n\nn.x()", "it cannot be imported: No module named 'nothing_of_this_name'"),
+        ("open('kernel_config.py')", "FileNotFoundError: [Errno 2] No such file or directory: 'kernel_config.py'"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_an_error(workspace: Workspace, line: str, message: str) -> None:
+    """It is no skip: a file that was moved away from those that it reads would pass."""
+    file = workspace.root / "moved" / "test_moved.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"{line}\n{workspace.file.read_text()}")
+    run = workspace.run(str(file), "-p", "no:cacheprovider", "-p", "a2a3sim", tool="pytest")
+    assert run.returncode == 2 and "ERROR collecting" in run.stdout, run.stdout
+    assert f"{file}: {message}; correct it, or keep it beside the files that it reads" in run.stdout
+    run = workspace.run("replay", str(file))
+    assert run.returncode == 2 and message in run.stdout, run.stdout
+    file.write_text(f"import pytest\npytest.skip('not here', allow_module_level=True)\n{workspace.file.read_text()}")
+    run = workspace.run(str(file), "-p", "no:cacheprovider", "-p", "a2a3sim", tool="pytest")
+    assert run.returncode == 0 and "1 skipped" in run.stdout, run.stdout
+
+
 def test_a_test_whose_own_module_imports_simpler(workspace: Workspace) -> None:
     package = workspace.root / "beside"
     package.mkdir()

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import msgspec
@@ -181,7 +182,8 @@ def cause_data(
     path = root / first.path
     lines = read_source(path).splitlines() if first.line and path.is_file() else []
     begin = max(first.line - 1 - _AROUND, 0)
-    shown["excerpt"] = list(enumerate(lines[begin : first.line + _AROUND], begin + 1))
+    excerpt = dedent("\n".join(lines[begin : first.line + _AROUND])).split("\n")  # narrow screens show the code
+    shown["excerpt"] = list(enumerate(excerpt, begin + 1))
     shown["triaged"] = bool(of_triage)
     return shown
 

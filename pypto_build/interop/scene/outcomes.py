@@ -104,7 +104,7 @@ def describe_file(path: Path, tools: ForkedTools) -> Scenes:
         status, printed = tools.run(command, own_environment())
         if status:
             reason = printed.strip().rpartition("\n")[2].removeprefix("error: ")
-            return Scenes(reason=reason or f"its process ended with status {status}")
+            raise ArtifactError("", reason or f"{path}: its process ended with status {status}; run it in a debugger")
         return read_scenes(output)
 
 
