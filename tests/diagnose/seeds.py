@@ -57,7 +57,7 @@ SEEDS = (
     ),
     Seed(
         "missing cast", ACTIVATE, "TCVT(tmp1__ssa_v0, x__ssa_v0, RoundMode::CAST_RINT, SaturationMode::OFF);", "",
-        2, "activate_aiv", "TPUSH<decltype(pipe0), decltype(tmp1", "pto.tcvt", "executes TPUSH next and leaves out pto.tcvt",
+        2, "activate_aiv", "TPUSH<decltype(pipe0), decltype(tmp1", "pto.tcvt", "executes TPUSH next and leaves out",
     ),
     Seed(
         "wrong split", ACTIVATE, "decltype(mixed__ssa_v0__Vec), TileSplitAxis::TILE_NO_SPLIT>",

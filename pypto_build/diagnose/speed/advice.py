@@ -23,7 +23,7 @@ from pypto_build.diagnose.speed import edited
 from pypto_build.diagnose.speed.cost import Cost, price
 from pypto_build.diagnose.speed.document import Gain
 from pypto_build.diagnose.speed.memory import Hits, hits
-from pypto_build.diagnose.speed.model import Model, Prediction, run_time
+from pypto_build.diagnose.speed.model import Model, Prediction, TaskTime, run_time
 from pypto_build.diagnose.speed.rates import A2A3, Rates
 from pypto_build.diagnose.speed.record import (
     ALL,
@@ -342,32 +342,39 @@ class Advisor:
 
     def waves(self) -> Iterator[EditCandidate]:
         """Yield tasks whose blocks keep some cores idle: in a last wave, or because some take longer."""
-        times: dict[int, dict[int, float]] = defaultdict(dict)
+        blocks: dict[int, list[TaskTime]] = defaultdict(list)
         for block in self.prediction.tasks:
-            times[block.task][block.block] = block.end_us - block.start_us
-        for task, of in times.items():
+            blocks[block.task].append(block)
+        least = LEAST_GAIN * self.prediction.time_us
+        for task, of_task in blocks.items():
+            times = {block.block: block.end_us - block.start_us for block in of_task}
+            extent = max(block.end_us for block in of_task) - min(block.start_us for block in of_task)
+            if extent < least:
+                continue  # no edit of the task saves more than its time
             first = self.recording.tasks[task][0]
             cores = self.rates.cores["aiv" if first.member else "aic"]
-            mean = sum(of.values()) / len(of)
-            of_task: dict[str, Any] = {"tasks": (task,), "kernel": first.kernel}
-            parts = min(cores // len(of), int(max(of.values()) / _LEAST_BLOCK))
+            count, total, longest = len(times), sum(times.values()), max(times.values())
+            more: dict[str, Any] = {"tasks": (task,), "kernel": first.kernel}
+            parts = min(cores // count, int(longest / _LEAST_BLOCK))
             if parts > 1:
                 name = self.names.get(first.kernel, str(first.kernel))
-                message = f"{counted(len(of), 'block')} of {name} on {cores} cores: the others are idle"
-                hint = f"split the work into {len(of) * parts} blocks"
+                message = f"{counted(count, 'block')} of {name} on {cores} cores: the others are idle"
+                hint = f"split the work into {count * parts} blocks"
                 changed = edited.with_more_blocks(self.recording, task, parts)
-                yield self._of("speed/few-blocks", message, hint, changed, **of_task)
-            if len(of) > cores and len(of) % cores:
-                full = -(-len(of) // cores) * cores
-                factors = {(task, block): len(of) / full for block in of}
-                changed = edited.with_even_blocks(self.recording, factors, {task: full - len(of)})
-                message = f"{len(of)} blocks on {cores} cores: only {len(of) % cores} cores are busy in the last wave"
-                yield self._of("speed/last-wave", message, f"use {full} blocks of less work", changed, **of_task)
-            elif 1 < len(of) <= cores and max(of.values()) > _UNEVEN * mean:
-                factors = {(task, block): mean / time for block, time in of.items() if time}
+                yield self._of("speed/few-blocks", message, hint, changed, **more)
+            if extent - total / cores < least:
+                continue  # even blocks save no more than the time in which cores are idle
+            if count > cores and count % cores:
+                full = -(-count // cores) * cores
+                factors = {(task, block): count / full for block in times}
+                changed = edited.with_even_blocks(self.recording, factors, {task: full - count})
+                message = f"{count} blocks on {cores} cores: only {count % cores} cores are busy in the last wave"
+                yield self._of("speed/last-wave", message, f"use {full} blocks of less work", changed, **more)
+            elif 1 < count <= cores and longest > _UNEVEN * total / count:
+                factors = {(task, block): total / count / time for block, time in times.items() if time}
                 changed = edited.with_even_blocks(self.recording, factors, {})
-                message = f"the longest block takes {max(of.values()):,.1f} us, the mean is {mean:,.1f}"
-                yield self._of("speed/uneven-blocks", message, "give all blocks as much work", changed, **of_task)
+                message = f"the longest block takes {longest:,.1f} us, the mean is {total / count:,.1f}"
+                yield self._of("speed/uneven-blocks", message, "give all blocks as much work", changed, **more)
 
     def dependencies(self) -> Iterator[EditCandidate]:
         """Yield the dependencies on the critical path between tasks that share no bytes, as one edit."""

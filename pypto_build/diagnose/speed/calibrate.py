@@ -122,7 +122,7 @@ def _predicted(model: Model, names: Mapping[int, str]) -> dict[str, float]:
     placed, _, _ = model.run
     for one in placed:
         kernels = [call.kernel for call in model.recording.tasks[one.block.task]]
-        times[_title(kernels, names)].append(one.block.time)
+        times[_title(kernels, names)].append(one.end - one.start)
     begin = min(one.start for one in placed)
     return {_RUN: max(one.end for one in placed) - begin} | {name: median(result) for name, result in times.items()}
 

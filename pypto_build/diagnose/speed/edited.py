@@ -47,17 +47,19 @@ def with_streams(
     had = np.array([bool(row.views) for row in recording.rows])
     has = np.array([bool(row.views) for row in rows])
     listed = [streams[n][1] if n in streams else stream for n, stream in enumerate(recording.streams)]
+    kept: dict[int, Array] = {}  # of each changed stream, the numbers of its addresses that stay
+    for number, (positions, numbers) in streams.items():
+        kept[number] = (np.cumsum(had[recording.streams[number]]) - 1)[positions[has[numbers]]]
     bases: list[Array] = []
     calls: list[BlockCall] = []
     begin = 0
     for call in recording.calls:
         of_call = recording.bases[call.bases]
-        if call.stream in streams:
-            positions, numbers = streams[call.stream]
-            order = np.cumsum(had[recording.streams[call.stream]]) - 1
-            of_call = of_call[order[positions[has[numbers]]]]
+        if call.stream in kept:
+            of_call = of_call[kept[call.stream]]
         bases.append(of_call)
-        calls.append(replace(call, bases=slice(begin, begin + len(of_call))))
+        at = slice(begin, begin + len(of_call))
+        calls.append(call if call.bases == at else replace(call, bases=at))
         begin += len(of_call)
     joined = np.concatenate(bases) if bases else recording.bases
     return replace(recording, rows=list(rows), streams=listed, calls=calls, bases=joined)

@@ -45,11 +45,13 @@ class Hits:
 class _Touches:
     """All accesses to lines, in the order in which they happen: a row an access of an instruction to a line.
 
-    `group` counts the calls that run together: those blocks of a task that the cores can take at once. `part` is the
-    part of its call in which an access lies.
+    Where all that share a line with an access access the same bytes, one row stands for all its lines: `lines` is their
+    number. `group` counts the calls that run together: those blocks of a task that the cores can take at once. `part`
+    is the part of its call in which an access lies.
     """
 
     line: Array
+    lines: Array
     call: Array
     group: Array
     part: Array
@@ -64,7 +66,8 @@ def hits(recording: Recording, rates: Rates) -> Hits:
     sizes = np.array([view.bursts[0] * view.bursts[1] if view else 0 for view in views], np.int64)
     viewed = np.array([view is not None for view in views], bool)
     rows = [stream[viewed[stream]] for stream in recording.streams]
-    total = int(sum(sizes[rows[call.stream]].sum() for call in recording.calls))
+    of_stream = [int(sizes[numbers].sum()) for numbers in rows]
+    total = sum(of_stream[call.stream] for call in recording.calls)
     if not total:
         return Hits(np.zeros(count), np.ones(count), np.ones(count), 1.0, 0, 0, 0.0, 0)
     line = int(rates["l2.line"])
@@ -78,7 +81,8 @@ def hits(recording: Recording, rates: Rates) -> Hits:
     earlier = np.full(len(moment), -np.inf)
     earlier[by_line[1:][again]] = moment[by_line[:-1][again]]
     capacity = rates["l2"] * 2**20 * rates["l2.reuse"]
-    footprint = min((len(again) + 1 - int(again.sum())) * line, total)
+    first = by_line[np.concatenate(([True], ~again))]
+    footprint = min(int(touches.lines[first].sum()) * line, total)
     loaded, missed, share, phase = _misses(touches, moment - earlier > capacity)
     together = np.zeros(count, np.int64)
     together[touches.call] = touches.group
@@ -96,25 +100,54 @@ def _touches(
     numbers = [rows[call.stream] for call in calls]
     lengths = np.array([len(result) for result in numbers])
     waves = np.array([call.block // rates.cores["aiv" if call.member else "aic"] for call in calls])
-    turn = np.concatenate([np.arange(length) / length for length in lengths if length])
+    begins = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    turn = (np.arange(len(begins)) - begins) / np.repeat(lengths, lengths)
     task = np.repeat(np.array([call.task for call in calls]), lengths)
     wave = np.repeat(waves, lengths)
     by_turn = np.lexsort((turn, wave, task))
     number = np.concatenate(numbers)[by_turn]
     base = np.concatenate([recording.bases[call.bases] for call in calls]).astype(np.int64)[by_turn]
     new = (np.diff(task[by_turn], prepend=-1) != 0) | (np.diff(wave[by_turn], prepend=-1) != 0)
-    offsets = [_lines(view, line) if view else np.zeros(0, np.int64) for view in views]
-    each = np.array([len(result) for result in offsets], np.int64)[number]
+    bursts: dict[tuple[int, int, int], int] = {}
+    shape = np.array([bursts.setdefault(view.bursts, len(bursts)) if view else 0 for view in views])[number]
+    offsets = [_lines(of, line) for of in bursts]
+    whole = np.array([len(result) for result in offsets], np.int64)
+    alone = _alone(base, shape, offsets, line)
+    each = np.where(alone, 1, whole[shape])
     access = np.repeat(np.arange(len(number)), each)
+    joined = _joined(shape + alone * len(offsets), [*offsets, *(result[:1] for result in offsets)])
     loads = np.array([bool(view and not view.writes) for view in views])
     return _Touches(
-        (np.repeat(base, each) + _joined(number, offsets)) // line,
+        (np.repeat(base, each) + joined) // line,
+        np.where(alone, whole[shape], 1)[access],
         np.repeat(np.arange(len(calls)), lengths)[by_turn][access],
         (np.cumsum(new) - 1)[access],
         (turn[by_turn] * _PARTS).astype(np.int64)[access],
         (sizes[number] / np.maximum(each, 1))[access],
         loads[number][access],
     )
+
+
+def _alone(base: Array, shape: Array, offsets: Sequence[Array], line: int) -> Array:
+    """Return for each access whether all that share a line with it access the same bytes.
+
+    The first line of such an access stands for all its lines: they hit or miss together.
+    """
+    _, base_number = np.unique(base, return_inverse=True)
+    _, first, span = np.unique(base_number * len(offsets) + shape, return_index=True, return_inverse=True)
+    base, shape = base[first], shape[first]
+    inside, kind = np.unique(base % line * len(offsets) + shape, return_inverse=True)
+    lines = [(at // len(offsets) + offsets[at % len(offsets)]) // line for at in inside.tolist()]
+    apart = np.array([len(at) > 0 and len(np.unique(at)) == len(at) for at in lines], bool)[kind]
+    low = base // line + np.array([at.min(initial=0) for at in lines], np.int64)[kind]
+    high = base // line + np.array([at.max(initial=0) for at in lines], np.int64)[kind]
+    order = np.argsort(low, kind="stable")
+    ends = np.maximum.accumulate(high[order])
+    gap = low[order][1:] > ends[:-1]  # no line before reaches into the next span
+    result = np.empty(len(order), bool)
+    result[order] = np.concatenate(([True], gap)) & np.concatenate((gap, [True]))
+    alone: Array = (result & apart)[span]
+    return alone
 
 
 def _misses(touches: _Touches, missing: Array) -> tuple[float, float, Array, Array]:
@@ -160,9 +193,9 @@ def _sharers(touches: _Touches, by_line: Array, again: Array, calls: int) -> Arr
     return result
 
 
-def _lines(view: View, line: int) -> Array:
-    """Return an offset in each line of a view."""
-    count, length, step = view.bursts
+def _lines(bursts: tuple[int, int, int], line: int) -> Array:
+    """Return an offset in each line of a view's bursts."""
+    count, length, step = bursts
     count, length = max(count, 0), max(length, 1)
     inside = np.arange(0, length, max(line, length >> 16), dtype=np.int64)
     count = min(count, _MOST_LINES // len(inside))

@@ -6,6 +6,7 @@ Blocks that run at the same time share the memory: each gets the rate at which a
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from pypto_build.diagnose.speed.memory import Hits, hits
 from pypto_build.diagnose.speed.pipes import CoreTime, Shares, simulate
 from pypto_build.diagnose.speed.rates import Rates
 from pypto_build.diagnose.speed.record import FIX, INSTRUCTION, MTE1, MTE2, MTE3, PIPES, Array, M, Recording, S, V
-from pypto_build.diagnose.speed.schedule import SUBMISSION, Block, Placed, critical, place
+from pypto_build.diagnose.speed.schedule import SUBMISSION, Block, Placed, Schedule, critical
 from pypto_build.diagnose.speed.what_if import BUFFER_FLAGS, WhatIf
 
 #: Rounds in which the shares of the memory settle, and the change of a run's time at which they are settled.
@@ -140,6 +141,11 @@ class Shape:
     phase: float = 1.0
     sharers: float = 1.0
 
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Return the members that a block has."""
+        return tuple(member for member, _ in self.streams)
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -183,24 +189,26 @@ class Model:
     @cached_property
     def blocks(self) -> dict[int, list[Shape]]:
         """Return the shapes of each task's blocks, in order."""
-        result = zip(self.hits.by_call.tolist(), self.hits.phase.tolist(), self.hits.sharers.tolist(), strict=True)
-        uses = {id(call): use for call, use in zip(self.recording.calls, result, strict=True)}
-        tasks: dict[int, list[Shape]] = {}
-        for task, calls in self.recording.tasks.items():
-            by_block: dict[int, list[tuple[int, int]]] = {}
-            of: dict[int, tuple[float, float, float]] = {}
-            for call in calls:
-                by_block.setdefault(call.block, []).append((call.member, call.stream))
-                of[call.block] = max(of.get(call.block, (-1.0, 1.0, 1.0)), uses[id(call)])
-            tasks[task] = [self._shape(tuple(streams), *of[block]) for block, streams in by_block.items()]
-        return tasks
+        uses = zip(self.hits.by_call.tolist(), self.hits.phase.tolist(), self.hits.sharers.tolist(), strict=True)
+        tasks: dict[int, dict[int, list[Any]]] = {}
+        for call, use in zip(self.recording.calls, uses, strict=True):
+            of_block = tasks.setdefault(call.task, {}).setdefault(call.block, [(-1.0, 1.0, 1.0)])
+            of_block[0] = max(of_block[0], use)
+            of_block.append((call.member, call.stream))
+        return {task: [self._shape(tuple(of)) for of in blocks.values()] for task, blocks in tasks.items()}
 
-    def _shape(self, streams: tuple[tuple[int, int], ...], hit: float, phase: float, sharers: float) -> Shape:
-        """Return the shape of a block; what differs little counts as alike."""
-        key = streams, round(hit * _HIT_STEPS), round(phase * _HIT_STEPS), round(8 * log2(max(1.0, sharers)))
-        if key not in self._shapes:
-            self._shapes[key] = Shape(streams, key[1] / _HIT_STEPS, key[2] / _HIT_STEPS, 2 ** (key[3] / 8))
-        return self._shapes[key]
+    def _shape(self, block: tuple[Any, ...]) -> Shape:
+        """Return the shape of a block, of which `block` has the use of L2 and the streams.
+
+        What differs little counts as alike.
+        """
+        shape = self._shapes.get(block)
+        if shape is None:
+            (hit, phase, sharers), *streams = block
+            near = round(hit * _HIT_STEPS), round(phase * _HIT_STEPS), round(8 * log2(max(1.0, sharers)))
+            new = Shape(tuple(streams), near[0] / _HIT_STEPS, near[1] / _HIT_STEPS, 2 ** (near[2] / 8))
+            shape = self._shapes[block] = self._shapes.setdefault((near, *streams), new)
+        return shape
 
     def shares(self, shape: Shape, step: int) -> Shares:
         """Return what a block gets of the memory at a step below the most that a core can take."""
@@ -253,68 +261,66 @@ class Model:
     @cached_property
     def run(self) -> tuple[list[Placed], list[Shape], list[int]]:
         """Return all blocks in time, and of each its shape and the step of its share."""
-        shapes = {(task, block): shape for task, result in self.blocks.items() for block, shape in enumerate(result)}
-        level = dict.fromkeys(shapes, 0.0)
-        before, last = inf, None
-        placed: list[Placed] = []
+        shapes = [shape for of_task in self.blocks.values() for shape in of_task]
+        numbers = itertools.count()
+        tasks = {
+            task: [Block(task, block, next(numbers), shape.members) for block, shape in enumerate(of_task)]
+            for task, of_task in self.blocks.items()
+        }
+        different = {shape: number for number, shape in enumerate(dict.fromkeys(shapes))}
+        kinds, by_kind = np.array([different[shape] for shape in shapes], np.int64), list(different)
+        schedule = Schedule(tasks, self.recording.after, self.rates)
+        steps = np.zeros(len(shapes), np.int64)
+        before = inf
         for _ in range(_ROUNDS):
-            steps = {key: max(0, round(value)) for key, value in level.items()}
-            if steps == last:
-                break
-            last = steps
-            tasks = {
-                task: self._met([self._block(task, number, shape, steps) for number, shape in enumerate(result)], steps)
-                for task, result in self.blocks.items()
-            }
-            placed = place(tasks, self.recording.after, self.rates)
+            most = int(steps.max(initial=0)) + 1
+            keys, which = np.unique(kinds * most + steps, return_inverse=True)
+            timed = [self.timed(by_kind[key // most], key % most) for key in keys.tolist()]
+            times = np.array([one.cycles for one in timed])[which] / self.rates.clock
+            self._meet(times, [timed[key] for key in which.tolist()], tasks)
+            placed = schedule.place(times.tolist())
             over = max((one.end for one in placed), default=0.0)
             if not placed or abs(over - before) <= _SETTLED * over:
                 break
-            before = over
-            self._share_out(placed, shapes, steps, level)
-        keys = [(one.block.task, one.block.block) for one in placed]
-        return placed, [shapes[key] for key in keys], [steps[key] for key in keys]
+            before, last = over, steps
+            steps = self._shared_out(placed, timed, which, steps)
+            if np.array_equal(steps, last):
+                break
+        order = [one.block.number for one in placed]
+        return placed, [shapes[number] for number in order], steps[order].tolist()
 
-    def _block(self, task: int, block: int, shape: Shape, steps: Mapping[tuple[int, int], int]) -> Block:
-        time = self.timed(shape, steps[task, block]).cycles / self.rates.clock
-        return Block(task, block, time, tuple(member for member, _ in shape.streams))
+    def _meet(self, times: Array, timed: Sequence[Timed], tasks: Mapping[int, Sequence[Block]]) -> None:
+        """Where blocks of a task meet at SYNCALL, set the time of all to the sum of the longest ways to each."""
+        if not any(core.met for one in {id(one): one for one in timed}.values() for core in one.cores.values()):
+            return
+        for blocks in tasks.values():
+            numbers = [block.number for block in blocks]
+            met = [[core.met for core in timed[number].cores.values() if core.met] for number in numbers]
+            meetings = [[max(at) for at in zip(*of_block, strict=False)] for of_block in met]
+            count = min(map(len, meetings))
+            if not count or len(numbers) == 1:
+                continue
+            ends = np.array(
+                [[0.0, *at[:count], timed[number].cycles] for at, number in zip(meetings, numbers, strict=True)]
+            )
+            together = float(np.diff(ends, axis=1).max(axis=0).sum()) / self.rates.clock
+            times[numbers] = together + count * self.rates["dispatch.barrier"]
 
-    def _met(self, blocks: list[Block], steps: Mapping[tuple[int, int], int]) -> list[Block]:
-        """Return the blocks of a task; where they meet at SYNCALL, all take the sum of the longest ways to each."""
-        if len(blocks) == 1:
-            return blocks
-        shapes = self.blocks[blocks[0].task]
-        times = [self.timed(shapes[block.block], steps[block.task, block.block]) for block in blocks]
-        met = [[core.met for core in time.cores.values() if core.met] for time in times]
-        meetings = [[max(at) for at in zip(*of_block, strict=False)] for of_block in met]
-        count = min(map(len, meetings))
-        if not count:
-            return blocks
-        ends = np.array([[0.0, *met[:count], time.cycles] for met, time in zip(meetings, times, strict=True)])
-        together = float(np.diff(ends, axis=1).max(axis=0).sum()) / self.rates.clock
-        return [replace(block, time=together + count * self.rates["dispatch.barrier"]) for block in blocks]
-
-    def _share_out(
-        self,
-        placed: Sequence[Placed],
-        shapes: Mapping[tuple[int, int], Shape],
-        steps: Mapping[tuple[int, int], int],
-        level: dict[tuple[int, int], float],
-    ) -> None:
-        """Set the step of each block by how much more than HBM gives is taken while it runs."""
-        keys = [(one.block.task, one.block.block) for one in placed]
+    def _shared_out(self, placed: Sequence[Placed], timed: Sequence[Timed], which: Array, steps: Array) -> Array:
+        """Return the step of each block by how much more than HBM gives is taken while it runs."""
+        order = np.array([one.block.number for one in placed])
         start = np.array([one.start for one in placed])
         end = np.array([one.end for one in placed])
-        timed = [self.timed(shapes[key], steps[key]) for key in keys]
         length = np.maximum(end - start, 1e-9)
-        loads = np.array([one.loaded * one.crowding for one in timed])
-        stores = np.array([one.stored for one in timed])
+        loads = np.array([one.loaded * one.crowding for one in timed])[which[order]]
+        stores = np.array([one.stored for one in timed])[which[order]]
         excess = np.maximum(
             _during(start, end, (loads + stores) / length) / (self.rates["hbm"] * 1000),
             _during(start, end, loads / length) / (self.rates["hbm.read"] * 1000),
         )
-        for key, value in zip(keys, excess.tolist(), strict=True):
-            level[key] = max(0.0, steps[key] + _STEPS * log2(max(value, 1e-3)))
+        result = np.zeros(len(steps), np.int64)
+        result[order] = np.maximum(0, np.rint(steps[order] + _STEPS * np.log2(np.maximum(excess, 1e-3))))
+        return result
 
 
 def _during(start: Array, end: Array, rate: Array) -> Array:
@@ -461,12 +467,10 @@ def lights(model: Model) -> dict[str, float]:
     at_hbm = model.hits.missed + model.hits.stored * (1 - model.hits.store_hits)
     result[HBM] = at_hbm / (rates["hbm"] * 1000)
     result[L2] = (model.hits.loaded + model.hits.stored) / (rates["l2.aiv"] * cores["aiv"] * rates.clock)
-    least = {
-        task: max(
-            max(by_stream[stream].values(), default=0.0) for shape in shapes for _, stream in shape.streams
-        ) / rates.clock
-        for task, shapes in model.blocks.items()
-    }  # fmt: skip
+    of_stream = [max(cycles.values(), default=0.0) for cycles in by_stream]
+    least: dict[int, float] = defaultdict(float)
+    for call in model.recording.calls:
+        least[call.task] = max(least[call.task], of_stream[call.stream] / rates.clock)
     ends: dict[int, float] = {}
     for task in sorted(least):
         ends[task] = least[task] + max(

@@ -191,8 +191,20 @@ class Recording:
 
     def accesses_as(self, other: Recording) -> bool:
         """Return whether its calls access global memory as those of a recording that was made from it."""
-        same = self.calls is other.calls and self.streams is other.streams and self.bases is other.bases
-        return same and [row.views for row in self.rows] == [row.views for row in other.rows]
+        if self.streams is other.streams and self.calls is other.calls and self.bases is other.bases:
+            return self._views == other._views
+        same = len(self.streams) == len(other.streams) and np.array_equal(self.bases, other.bases)
+        return same and self.calls == other.calls and self._accesses == other._accesses
+
+    @cached_property
+    def _views(self) -> list[tuple[View, ...]]:
+        return [row.views for row in self.rows]
+
+    @cached_property
+    def _accesses(self) -> list[list[tuple[View, ...]]]:
+        """Return of each stream the views of its rows that have some."""
+        viewed = np.array([bool(views) for views in self._views], bool)
+        return [[self._views[n] for n in stream[viewed[stream]].tolist()] for stream in self.streams]
 
 
 class _Document(msgspec.Struct, frozen=True):
