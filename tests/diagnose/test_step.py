@@ -15,11 +15,11 @@ import pytest
 from pypto_build.diagnose.diverge.lockstep import Limits
 from pypto_build.diagnose.step.__main__ import main, parser
 from pypto_build.diagnose.step.face import page, recorded
-from pypto_build.diagnose.step.record import instrument
+from pypto_build.diagnose.step.record import compile_kernel, instrument
 from pypto_build.diagnose.step.session import Session
 from pypto_build.diagnose.step.terminal import StepApp
 from tests.diagnose.browser import Browser, find_browser
-from tests.diagnose.checked import build_checked, copy_example
+from tests.diagnose.checked import EXAMPLES, build_checked, copy_example
 from tests.replay.builder import build_artifact, embedded_module
 
 _MUL = "kernels/aiv/kernel_mul.cpp"
@@ -265,6 +265,17 @@ def test_parameters_of_every_type_have_their_names() -> None:
     assert made.text.partition("{")[2] == (
         " PYPTO_VARIABLE(a); PYPTO_VARIABLE(b); PYPTO_VARIABLE(c); PYPTO_VARIABLE(d); int e = 0; PYPTO_VARIABLE(e); }"
     )
+
+
+@pytest.mark.parametrize(
+    "name, kernel", [("_jit_gemm_silu", "aic/gemm_silu_aic"), ("_jit_rms_norm", "aiv/rms_norm_rows")]
+)
+def test_kernels_with_bfloat16_parameters_compile(name: str, kernel: str, tmp_path: Path) -> None:
+    source = EXAMPLES / name / f"kernels/{kernel}.cpp"
+    text = source.read_text(encoding="utf-8")
+    made = compile_kernel(source, kernel.partition("/")[0], "a2a3sim", tmp_path / "kernel.so")
+    assert "__gm__ bfloat16_t*" in text and (tmp_path / "kernel.so").is_file()
+    assert [len(names) for names in made.parameters.values()]
 
 
 def test_scratch_is_not_wrong_in_a_kernel_that_passes(tmp_path: Path) -> None:
