@@ -38,7 +38,7 @@ _MODULE = """
         "'2.0' in place of '0.5'": "    pl.store(pl.exp(tile - pl.row_sum(tile)) * 2.0, [row, 0], y)",
         "'0.5' left out": "    pl.store((pl.exp(tile - pl.row_sum(tile))), [row, 0], y)",
         "'128' in place of '64'": "SIZE = 128",
-        "'row' and '0' swapped": "    tile = pl.load(x, [0, row], [16, SIZE])",
+        "'row' and '0' exchanged": "    tile = pl.load(x, [0, row], [16, SIZE])",
         "'y' in place of 'x'": "    tile = pl.load(y, [row, 0], [16, SIZE])",
         "'tile - pl.row_sum(tile)' rounded to bfloat16": (
             "    pl.store(pl.exp(pl.cast(pl.cast(tile - pl.row_sum(tile), pl.BF16), pl.FP32)) * 0.5, [row, 0], y)"

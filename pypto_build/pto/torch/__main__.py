@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = options.parse_args(argv)
     modules = sorted(arguments.artifact.glob("ptoas/**/*.pto")) + sorted(arguments.artifact.glob("kernels/**/*.pto"))
     if not modules:
-        print(f"torch: {arguments.artifact}: holds no .pto modules; compile the program again", file=sys.stderr)
+        print(f"torch: {arguments.artifact}: contains no .pto modules; compile the program again", file=sys.stderr)
         return 2
     status = 0
     for path in modules:
