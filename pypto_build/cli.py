@@ -280,7 +280,9 @@ def _take_upstreams(options: argparse.Namespace, flags: _Parser) -> None:
     names = [name for name in (options.sanitizer or "none").split(",") if name != "none"]
     for name in names:
         if name not in _SANITIZERS:
-            flags.error(f"--sanitizer {name}: none, {', '.join(_SANITIZERS)}")
+            flags.error(
+                f"--sanitizer {name}: is not one of none, {', '.join(_SANITIZERS)}; give some of them, with commas"
+            )
         if name == "tsan" and options.verb != "hazards":
             flags.error("--sanitizer tsan: what is not ordered is found by another verb; use pypto-build hazards")
         for option, value in _SANITIZERS[name].items():

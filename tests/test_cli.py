@@ -40,6 +40,10 @@ from tests.rules.project import Project
         (["--validate", "--no-recompile", "--log-sync-pypto", "--enable-swimlane-overhead"], []),
         (["--sanitizer", "none"], []),
         (["--sanitizer", "asan"], ["CHECK=1"]),
+        (
+            ["--sanitizer", "asan,ubsan"],
+            ["KERNEL_FLAGS=-fsanitize=undefined -fsanitize-undefined-trap-on-error", "CHECK=1"],
+        ),
         (["--sanitizer", "ubsan"], ["KERNEL_FLAGS=-fsanitize=undefined -fsanitize-undefined-trap-on-error"]),
         (["--rounds", "2", "--timeout", "5", "--rtol", "1e-3"], ["RTOL=1e-3", "ROUNDS=2", "TIMEOUT=5"]),
     ],
@@ -119,6 +123,14 @@ def test_words_as_scons_takes_them(words: list[str], command: list[str]) -> None
         (["replay", "x", "--plat=a5sim"], "--plat=a5sim: no such flag; did you mean --platform?"),
         (["replay", "x", "y"], "y: no such flag; see pypto-build --help"),
         (["replay", "x", "--seed"], "argument --seed: expected one argument; see pypto-build --help"),
+        (
+            ["replay", "x", "--sanitizer", "asan,address"],
+            "--sanitizer address: is not one of none, asan, ubsan, tsan; give some of them, with commas",
+        ),
+        (
+            ["replay", "x", "--sanitizer", "tsan"],
+            "--sanitizer tsan: what is not ordered is found by another verb; use pypto-build hazards",
+        ),
         (["--check"], "the following arguments are required: VERB; see pypto-build --help"),
     ],
 )

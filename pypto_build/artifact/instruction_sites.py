@@ -37,7 +37,6 @@ class Executed(msgspec.Struct, frozen=True, array_like=True):
 
 #: Headers of the runtime, whose frames are inlined into the kernel's line.
 _OURS = re.compile(r"/include/pto/|/include/pypto/")
-_NAME = re.compile(r"\b([A-Za-z_]\w*)\s*(?:<|\(|$)")
 
 
 @dataclass(frozen=True)

@@ -274,7 +274,7 @@ def _fault(interface: Interface) -> str:
     for name, smallest in (("block_dim", 1), ("aicpu_thread_num", 0)):
         number = getattr(interface, name)
         if number is not None and not smallest <= number <= LARGEST_NUMBER:
-            return f"{name}: {number} is not a number from {smallest} up"
+            return f"{name}: {number} is not a number of {smallest} or more"
     if set(interface.parameter_order) - set("ts-"):
         return f"parameter_order: {interface.parameter_order!r} has more than t, s and -"
     return _param_fault(interface.params) or _kernel_fault(interface.kernels)

@@ -392,7 +392,7 @@ def _runtime_fault(key: str, value: object) -> str:
     """Return the fault of a value of RUNTIME_CONFIG; empty without one."""
     if key in _RUNTIME_NUMBERS:
         smallest = _RUNTIME_NUMBERS[key]
-        return "" if _is_number(value, smallest) else f"not a number from {smallest} up"
+        return "" if _is_number(value, smallest) else f"not a number of {smallest} or more"
     if key == "runtime":
         return "" if isinstance(value, str) else "not a name"
     items = value if isinstance(value, list) else [value]

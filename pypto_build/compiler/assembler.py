@@ -46,8 +46,12 @@ def _run_ptoas(text: str, unit: str, platform: str, ptoas: Path) -> str:
         except OSError as error:
             raise CompileError(SourcePosition(str(ptoas)), f"cannot be run: {error.strerror or error}") from None
         except subprocess.TimeoutExpired:
-            raise CompileError(SourcePosition(f"ptoas/{unit}.pto"), f"ptoas took more than {TIMEOUT_S} s") from None
+            raise CompileError(
+                SourcePosition(f"ptoas/{unit}.pto"), f"ptoas did not finish within {TIMEOUT_S} s"
+            ) from None
         if process.returncode or not target.exists():
             lines = (process.stderr or process.stdout).strip().splitlines()[:10]
-            raise CompileError(SourcePosition(f"ptoas/{unit}.pto"), "ptoas refuses the unit", notes=tuple(lines))
+            raise CompileError(
+                SourcePosition(f"ptoas/{unit}.pto"), "ptoas does not accept the unit", notes=tuple(lines)
+            )
         return target.read_text(encoding="utf-8")

@@ -51,9 +51,9 @@ def expansion(name: str, types: tuple[WindowType, ...], options: tuple[tuple[str
     position = COLLECTIVES[name][0].index("signal")
     data, signal = (*types[:position], *types[position + 1 :]), types[position]
     if signal.dtype != pl.INT32:
-        raise WrongCollective(f"signals are INT32, found {signal}")
+        raise WrongCollective(f"the dtype of signals must be INT32, found {signal}")
     if not all(isinstance(extent, int) for one in data for extent in one.shape):
-        raise WrongCollective("the extents of its windows have to be known when compiling")
+        raise WrongCollective("the extents of the windows must be known at compile time")
     meet = _barrier(str(len(signal.shape)))
     if name == "barrier":
         return meet
@@ -82,14 +82,14 @@ def _tile(shape: tuple[int, int], dtype: DType) -> tuple[int, int]:
 
 def _extents(window: WindowType) -> tuple[int, int]:
     if len(window.shape) != 2:
-        raise WrongCollective(f"a window of two extents is needed, found {window}")
+        raise WrongCollective(f"the window must have two extents, found {window}")
     rows, cols = (extent for extent in window.shape if isinstance(extent, int))
     return rows, cols
 
 
 def _one_of(name: str, value: Any, words: tuple[str, ...], hint: str = "") -> None:
     if value not in words:
-        raise WrongCollective(f"{name} is one of {', '.join(words)}, found {value!r}{hint}")
+        raise WrongCollective(f"{name} must be one of {', '.join(words)}, found {value!r}{hint}")
 
 
 @cache
@@ -175,10 +175,13 @@ def _ring(window: WindowType, signal: WindowType, op: str) -> JitFunction:
     second round distributes the sums.
     """
     if len(signal.shape) != 2 or not isinstance(signal.shape[1], int) or signal.shape[1] < 2:
-        raise WrongCollective(f"signal of a ring is [2 * (NR - 1), NR], NR known when compiling, found {signal}")
+        raise WrongCollective(
+            "the signal of a ring must have the shape [2 * (NR - 1), NR] with an NR known at compile "
+            f"time, found {signal}"
+        )
     ranks, (rows, all_cols), combine, meet = signal.shape[1], _extents(window), _combine(op), _barrier("row")
     if all_cols % ranks:
-        raise WrongCollective(f"the columns of {window} are not a multiple of the {ranks} ranks")
+        raise WrongCollective(f"the number of columns of {window} must be a multiple of the number of ranks, {ranks}")
     share = all_cols // ranks
     cols = _tile((rows, share), window.dtype)[1]
 
@@ -245,7 +248,7 @@ def _broadcast(meet: JitFunction, window: WindowType, *, root: int) -> JitFuncti
 def _allgather(meet: JitFunction, local: WindowType, window: WindowType) -> JitFunction:
     rows, cols = _extents(local)
     if _extents(window)[1] != cols:
-        raise WrongCollective(f"rows of {local} do not fit into {window}")
+        raise WrongCollective(f"the rows of {local} do not fit into {window}")
     chunk = _tile((rows, cols), local.dtype)
 
     @pl.jit.inline
@@ -264,7 +267,7 @@ def _allgather(meet: JitFunction, local: WindowType, window: WindowType) -> JitF
 def _all_to_all(meet: JitFunction, source: WindowType, window: WindowType) -> JitFunction:
     _, cols = _extents(source)
     if _extents(window) != _extents(source):
-        raise WrongCollective(f"{source} and {window} differ in their extents")
+        raise WrongCollective(f"{source} and {window} must have equal extents")
     chunk = _tile((1, cols), source.dtype)
 
     @pl.jit.inline
@@ -286,11 +289,11 @@ def _all_to_all_v(
     """
     (all_rows, cols), ranks = _extents(source), signal.shape[0]
     if _extents(window) != (all_rows, cols):
-        raise WrongCollective(f"{source} and {window} differ in their extents")
+        raise WrongCollective(f"{source} and {window} must have equal extents")
     if not isinstance(ranks, int) or all_rows % ranks:
-        raise WrongCollective(f"the rows of {source} are not a multiple of the ranks of {signal}")
+        raise WrongCollective(f"the number of rows of {source} must be a multiple of the number of ranks of {signal}")
     if any(counts.dtype != pl.INT32 or counts.shape != (ranks, 1) for counts in (sent, taken)):
-        raise WrongCollective(f"counts are INT32 of [{ranks}, 1], found {sent} and {taken}")
+        raise WrongCollective(f"counts must be INT32 of the shape [{ranks}, 1], found {sent} and {taken}")
     most = all_rows // ranks
     chunk = _tile((most, cols), source.dtype)
 

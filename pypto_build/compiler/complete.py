@@ -80,7 +80,11 @@ class Completion:
         self.modules: dict[str, Module] = {}
         sources = sorted((root / "orchestration").glob("*.cpp"))
         if len(sources) != 1:
-            raise ArtifactError(root / "orchestration", f"holds {len(sources)} C++ files, not one", "compile it again")
+            raise ArtifactError(
+                root / "orchestration",
+                f"must contain exactly one C++ file, but contains {len(sources)}",
+                "compile the program again",
+            )
         self.orchestration = sources[0]
         self.vintage = _api(self.orchestration)
 
@@ -129,9 +133,9 @@ class Completion:
             if function is None and self._take("", [Path("kernels", str(core), source.name)]):
                 continue
             if function is None:
-                hint = f"there are modules of {', '.join(self.paths) or 'none'}"
+                hint = f"the modules in ptoas/ are: {', '.join(self.paths) or 'none'}"
                 hint += f"; {CODEGEN_ERRORS} says why it was not made" if (self.root / CODEGEN_ERRORS).is_file() else ""
-                raise ArtifactError(manifest, f"kernel {func_id}: no module defines {source.stem}", hint)
+                raise ArtifactError(manifest, f"kernel {func_id}: no module defines the function {source.stem}", hint)
             yield Member(func_id, function, unit, core, call)
 
     def _function(self, name: str) -> tuple[str, Function | None]:
@@ -165,9 +169,9 @@ class Completion:
         numbers = ", ".join(map(str, sorted(submission.func_ids))) or "(computed)"
         raise ArtifactError(
             f"{self.orchestration}:{submission.line}",
-            f"cannot tell which module is the kernel with func_id {numbers}"
-            + (f": there is no function {name} in kernels/" if name else ""),
-            "put a comment '// Task N: <kernel>' above the submission",
+            f"cannot determine which module defines the kernel with func_id {numbers}"
+            + (f": kernels/ has no function {name}" if name else ""),
+            "write a comment '// Task N: <kernel>' above the submission",
         )
 
     def _is_on(self, function: Function, core_type: CoreType | None) -> bool:

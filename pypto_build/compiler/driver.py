@@ -130,7 +130,7 @@ def _compute(function: Callable[..., Any], entry: IrFunction) -> str:
             raise CompileError(
                 SourcePosition(code.co_filename, code.co_firstlineno),
                 f"the reference takes {name}, which is not a parameter of {entry.name}",
-                f"its parameters: {', '.join(params)}",
+                f"use the names of its parameters: {', '.join(params)}",
             )  # fmt: skip
         tensor = isinstance(params[name], TensorParam)
         values.append(f'tensors["{name}"]' if tensor else f'_number(tensors["{name}"])')
@@ -183,8 +183,11 @@ class _Sources:
             self.constants.setdefault(f"{name} = {value!r}")
         else:
             raise CompileError(
-                position, f"the reference uses {name}, a {type(value).__name__}, which cannot be written to golden.py",
-                "use numbers, modules and plain functions of the program",
+                position, (
+                    f"the reference uses {name}, whose type {type(value).__name__} cannot be "
+                    f"written to golden.py"
+                ),
+                "use only numbers, modules and plain functions of the program",
             )  # fmt: skip
 
 

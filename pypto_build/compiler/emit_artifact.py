@@ -269,7 +269,7 @@ def generate_unit(program: Program, members: list[IrFunction], unit: str, locati
     try:
         module = parse(text, path)
     except PtoError as error:
-        raise CompileError(members[0].position, f"{unit}: the emitted module does not parse: {error}") from None
+        raise CompileError(members[0].position, f"{unit}: the generated module cannot be parsed: {error}") from None
     problems = check_module(module, program.platform)
     if problems:
         first = problems[0]

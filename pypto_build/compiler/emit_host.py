@@ -83,7 +83,9 @@ def build_host(entry: JitFunction, platform: str, dumps: dict[str, str] | None =
         typed = Inference(program.functions[entry.name], callees).run()
         if not any(op.name == "call" for op in typed.body.walk()):
             raise CompileError(
-                function.position, f"{entry.name} dispatches nothing", "call a @pl.jit function, device=rank"
+                function.position,
+                f"{entry.name} dispatches no chip program",
+                "call a @pl.jit function with device=rank",
             )
         check_entry(typed, callees)
     return HostProgram(typed, chips, entry.ranks, platform)
@@ -126,7 +128,7 @@ def domains_of(host: HostProgram) -> list[Domain]:
         if op.name == "alloc_window_buffer":
             if op.result not in used:
                 name = function.values[op.result].variable
-                raise CompileError(op.position, f"no dispatch takes a window of {name}", "leave it out")
+                raise CompileError(op.position, f"no dispatch takes a window of the buffer {name}", "remove the buffer")
             groups.setdefault(_union(used[op.result]), []).append(op.result)
     return [Domain(number, ranks, tuple(names)) for number, (ranks, names) in enumerate(groups.items())]
 
@@ -223,12 +225,12 @@ class HostText(Statements):
             return "world_size"
         name, args = op.name[2:], [self.expression(arg) for arg in op.args]
         if not op.name.startswith("s."):
-            raise CompileError(op.position, f"{op.name} is not a number that is known before anything is dispatched")
+            raise CompileError(op.position, f"{op.name} is not a number that is known before the first dispatch")
         if name in _INFIX:
             return args[0] if (name, args[1]) == ("add", "0") else f"({args[0]} {_INFIX[name]} {args[1]})"
         if name in _OTHERS:
             return _OTHERS[name].format(*args)
-        raise CompileError(op.position, f"{name} cannot stand in a host program")
+        raise CompileError(op.position, f"{name} cannot be used in a host program")
 
     def inlined(self, factors: Sequence[Dim] | Operand) -> str:
         """Return a product of extents as an expression that is valid when the driver begins."""
@@ -420,7 +422,7 @@ class _Driver(HostText):
             case _ if op.name.startswith("s."):
                 self.number(op)
             case _:
-                raise CompileError(op.position, f"{op.name} cannot stand in a host program")
+                raise CompileError(op.position, f"{op.name} cannot be used in a host program")
 
     def create(self, op: Op) -> None:
         """Write a tensor that belongs to the host program; it is created before the first dispatch."""
@@ -477,11 +479,15 @@ class _Driver(HostText):
             return f"make_tensor_arg(orch._worker, {self.tensors[ref.name]})"
         if ref.name not in self.windows:
             raise CompileError(
-                op.position, f"{op.callee}: which tensor is passed depends on a condition or loop",
-                "call the chip program in each of its branches",
+                op.position, f"{op.callee}: a condition or loop decides which tensor is passed",
+                "call the chip program in each branch, with one tensor",
             )  # fmt: skip
         if op.launch.device is None:
-            raise CompileError(op.position, f"{op.callee} takes a window: which rank's is not known", "say device=rank")
+            raise CompileError(
+                op.position,
+                f"{op.callee} takes a window, but the rank of this window is unknown",
+                "name the rank with device=rank",
+            )
         type_ = self.values.tensor(ref.name)
         buffer = self.values[self.windows[ref.name]].stem
         window = f'{self.handle(ref)}[{device}].buffers["{buffer}"]'

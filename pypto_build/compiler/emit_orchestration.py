@@ -194,7 +194,9 @@ class TaskEmitter:
         ) if there]  # fmt: skip
         if marks and not self.out.vintage.predicate:
             raise CompileError(
-                op.position, f"tasks of {self.out.vintage.name} have no {marks[0]}", "use a later vintage"
+                op.position,
+                f"tasks of the API version {self.out.vintage.name} have no {marks[0]}",
+                "compile for a later API version",
             )
 
     def predicate(self, predicate: Predicate, number: int) -> None:
@@ -257,8 +259,11 @@ class TaskEmitter:
         ):  # fmt: skip
             if have > limit:
                 raise CompileError(
-                    op.position, f"{kernel.name} takes {have} {what}; a task of {vintage.name} has at most {limit}",
-                    "split the kernel, or pack some of them into one tensor",
+                    op.position, (
+                        f"{kernel.name} takes {have} {what}, but a task of the API version {vintage.name} "
+                        f"has at most {limit}"
+                    ),
+                    "split the kernel, or combine some of them in one tensor",
                 )  # fmt: skip
         return tensors + scalars
 
@@ -266,8 +271,8 @@ class TaskEmitter:
         """Return the variable with the context of a tensor in a window."""
         if not (isinstance(arg, Ref) and arg.name in self.out.contexts):
             raise CompileError(
-                op.position, f"{op.callee}: which window is passed depends on a condition or loop",
-                "call the kernel in each of its branches",
+                op.position, f"{op.callee}: a condition or loop decides which window is passed",
+                "call the kernel in each branch, with one window",
             )  # fmt: skip
         return self.out.contexts[arg.name]
 
@@ -561,7 +566,9 @@ class OrchestrationEmitter(OrchestrationText):
         outer, self.manual = self.manual, self.manual or bool(op.attrs.get("manual"))
         if outer and not op.attrs.get("manual"):
             raise CompileError(
-                op.position, "pl.scope() inside pl.manual_scope()", "leave it out: the tasks are ordered by deps"
+                op.position,
+                "pl.scope() cannot be used inside pl.manual_scope()",
+                "remove pl.scope(); deps= orders the tasks",
             )
         self.add("PTO2_SCOPE(PTO2ScopeMode::MANUAL) {" if self.manual else "PTO2_SCOPE() {")
         self.nested(op.blocks[0])

@@ -213,13 +213,13 @@ def scalar_op(text: Text, op: Op, values: Values) -> None:
     else:
         table = _FLOAT if dtype.is_float else _INTEGER
         if name not in table:
-            raise CompileError(op.position, f"{name} is not available for {dtype}")
+            raise CompileError(op.position, f"{name} is not available for the dtype {dtype}")
         text.add(f"{text.define(op.result)} = arith.{table[name]} {args[0]}, {args[1]} : {dtype.pto}")
 
 
 def _cast(text: Text, op: Op, values: Values, to: DType) -> str:
     if isinstance(op.args[0], Const):
-        raise CompileError(op.position, "a constant is converted when compiling")
+        raise CompileError(op.position, "a constant must be converted at compile time")
     source = op.ref(0)
     value, a, b = text.value(source), values.scalar(source.name).dtype, to
     if a == b:

@@ -71,9 +71,11 @@ def _check_ranks(function: IrFunction) -> None:
         if op.name in TO_RANKS:
             raise CompileError(
                 op.position,
-                f"{called(op.name)} in {function.name}, which runs on both cores: "
-                "the other core may not have reached this point",
-                "put it into a kernel of its own",
+                (
+                    f"{called(op.name)} is used in {function.name}, which runs on both cores, so the "
+                    "other core may not have reached this point"
+                ),
+                "put this operation into a separate kernel",
             )
 
 
@@ -89,8 +91,10 @@ def _pipe(function: IrFunction) -> PipePlan:
     if max(counts.values()) > MAX_SLOTS:
         raise CompileError(
             function.position,
-            f"{function.name}: {max(counts.values())} tiles cross between the cores in one direction, "
-            f"a pipe has {MAX_SLOTS} slots",
+            (
+                f"{function.name}: {max(counts.values())} tiles cross between the cores in one "
+                f"direction, but a pipe has only {MAX_SLOTS} slots"
+            ),
             "split the kernel",
         )  # fmt: skip
     # both directions of a two-way pipe take turns in one ring
@@ -251,4 +255,6 @@ def verify_members(function: IrFunction) -> None:
     for op in function.body.walk():
         side = side_of(op, function) if function.core in SIDES else ""
         if side and side != SIDES[function.core]:
-            raise CompileError(op.position, f"{op.name} is an operation of the {side} core, in {function.name}")
+            raise CompileError(
+                op.position, f"{op.name} is an operation of the {side} core, but is used in {function.name}"
+            )

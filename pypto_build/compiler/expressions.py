@@ -90,7 +90,7 @@ class ExpressionReader:
         for name in names_in(node):
             if name in self.locals and name not in self.fixed:
                 hint = _HINTS.get(type(node), "")
-                self.fail(node, f"{ast.unparse(node)}: {name} is not known when compiling", hint)
+                self.fail(node, f"{ast.unparse(node)}: {name} is not known at compile time", hint)
         fixed = {name: const.value for name, const in self.fixed.items()}
         attribute = node if isinstance(node, ast.Attribute) else None
         root = attribute.value if attribute else node
@@ -137,7 +137,11 @@ class ExpressionReader:
         if isinstance(value, (list, tuple)):
             return tuple(self.constant(node, item) for item in value)
         if value is None:
-            hint = "functions are read, not run: nothing is printed or set" if isinstance(node, ast.Call) else ""
+            hint = (
+                "write only pl operations: the compiler reads a function without running it"
+                if isinstance(node, ast.Call)
+                else ""
+            )
             self.fail(node, f"{ast.unparse(node)} is not a number", hint)
         self.fail(node, f"{ast.unparse(node)} is a {type(value).__name__}, not a number")
 
@@ -158,7 +162,7 @@ class ExpressionReader:
 
     def _x_compare(self, node: ast.Compare) -> Operand:
         if len(node.ops) != 1:
-            self.fail(node, "comparisons cannot be chained", "join them with `and`")
+            self.fail(node, "a chain of comparisons is not supported", "join single comparisons with `and`")
         return self.operation(
             node, type(node.ops[0]).__name__, self.operand(node.left), self.operand(node.comparators[0])
         )
@@ -210,7 +214,7 @@ class ExpressionReader:
     def operation(self, node: ast.expr, kind: str, *operands: Operand) -> Operand:
         name = OPERATORS.get(kind)
         if name is None:
-            self.fail(node, f"the operator {kind} is not part of the language", _INSTEAD.get(kind, ""))
+            self.fail(node, f"the operator {kind} is not supported", _INSTEAD.get(kind, ""))
         return self.folded(node, name, operands, {})
 
     def folded(self, node: ast.expr, name: str, operands: tuple[Operand, ...], attrs: dict[str, Any]) -> Operand:
@@ -263,7 +267,7 @@ class ExpressionReader:
         if not isinstance(callee, JitFunction):
             return None
         if callee.kind != "kernel":
-            self.fail(node, f"{callee.name} is not a kernel", "only kernels are launched on blocks")
+            self.fail(node, f"{callee.name} is not a kernel", "launch only kernels on blocks")
         inner = node.slice
         if isinstance(inner, ast.Call) and self.callee(inner.func) == language.launch:
             options = {k.arg: self.static(k.value) for k in inner.keywords}
@@ -274,13 +278,17 @@ class ExpressionReader:
 
     def call(self, node: ast.Call, callee: JitFunction, launch: Launch) -> Op:
         if self.jit.kind == "host" and callee.kind == "kernel":
-            self.fail(
-                node, f"{callee.name} is a kernel", "a host program calls @pl.jit functions, and they the kernels"
-            )
+            self.fail(node, f"{callee.name} is a kernel", "call a @pl.jit function, which then calls the kernel")
         if callee.kind == "host" or (callee.kind == "orchestration" and self.jit.kind != "host"):
-            self.fail(node, f"{callee.name} is a program of its own", "a program calls kernels and inline functions")
+            self.fail(
+                node, f"{callee.name} is a separate program", "call only kernels and inline functions from a program"
+            )
         if callee.kind == "kernel" and self.jit.kind == "kernel":
-            self.fail(node, f"{callee.name} is a kernel; a kernel cannot call it", "decorate it with @pl.jit.inline")
+            self.fail(
+                node,
+                f"{callee.name} is a kernel, and a kernel cannot call a kernel",
+                "decorate the called function with @pl.jit.inline",
+            )
         function = self.reach(callee, self.position(node))
         names = [p.variable for p in function.params]
         if callee.kind == "kernel":
@@ -322,7 +330,7 @@ class ExpressionReader:
         if self.jit.kind != "host" or not isinstance(node.value, ast.Name) or node.value.id not in self.locals:
             return self.constant(node, self.static(node))
         if isinstance(node.slice, ast.Slice) or any(isinstance(part, ast.Slice) for part in ast.walk(node.slice)):
-            self.fail(node, f"{ast.unparse(node)} has a slice", "pl.slice(tensor, shape, offsets) takes a part")
+            self.fail(node, f"{ast.unparse(node)} contains a slice", "use pl.slice(tensor, shape, offsets)")
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         indices = tuple(self.operand(item) for item in items)
         return Op("index", (Ref(node.value.id), indices), position=self.position(node))
@@ -337,7 +345,7 @@ class ExpressionReader:
         """Read a task's predicate. The runtime evaluates it when it dispatches the task, so it does not become an
         operation of the program.
         """
-        message = "a predicate compares an element with a whole number: pl.read(tensor, [i, …]) > 0"
+        message = "a predicate must compare one element with an integer, as in pl.read(tensor, [i, …]) > 0"
         if not (isinstance(node, ast.Compare) and len(node.ops) == 1):
             self.fail(node, message)
         op = OPERATORS.get(type(node.ops[0]).__name__, "")
@@ -368,7 +376,11 @@ class ExpressionReader:
         types = [self.windows.get(arg.name) if isinstance(arg, Ref) else None for arg in args]
         for window, type_ in zip(windows, types, strict=True):
             if type_ is None:
-                hint = "pld.window(…) with extents that are known makes one" if host else "pass a parameter of its own"
+                hint = (
+                    "create a window with pld.window(…) and constant extents"
+                    if host
+                    else "pass a window that is a parameter of this function"
+                )
                 self.fail(node, f"{called(name)}: {window} is not a window of {self.jit.name}", hint)
         window_types, chosen = tuple(t for t in types if t is not None), tuple(sorted(options.items()))
         try:
@@ -410,12 +422,15 @@ class ExpressionReader:
             return self.collective(node, name)
         spec = OPERATIONS.get(name)
         if spec is None:
-            self.fail(node, f"pl.{name} cannot stand here")
+            self.fail(node, f"pl.{name} cannot be used here")
         if self.jit.kind != "inline" and not spec.is_for(self.jit.kind):
             users = " and ".join(_KINDS[kind][1] for kind in spec.where.split())
             self.fail(
                 node, f"{spec.spelled} is an operation of {users}, but {self.jit.name} is {_KINDS[self.jit.kind][0]}",
-                "put it into a @pl.jit.incore function and call that" if spec.where == "kernel" else "",
+                (
+                    "move this operation into a @pl.jit.incore function and call "
+                    "that function"
+                ) if spec.where == "kernel" else "",
             )  # fmt: skip
         attrs: dict[str, Any] = {}
         positional = list(node.args)
@@ -429,7 +444,7 @@ class ExpressionReader:
             if key in keywords:
                 attrs[key] = self.attribute(keywords.pop(key))
             elif default is MISSING:
-                self.fail(node, f"{spec.spelled}: {key} is missing")
+                self.fail(node, f"{spec.spelled}: the argument {key} is missing")
             else:
                 attrs[key] = default
         trimmed = ast.Call(
@@ -442,23 +457,23 @@ class ExpressionReader:
     def attribute(self, node: ast.expr) -> Any:
         value = self.static(node)
         if not isinstance(value, (DType, str, bool, int, float)):
-            self.fail(node, f"{ast.unparse(node)} is not known when compiling")
+            self.fail(node, f"{ast.unparse(node)} is not known at compile time")
         return value
 
     def bind(self, node: ast.Call, name: str, names: list[str], optional: frozenset[str]) -> tuple[Operand, ...]:
         """Return the arguments in parameter order; `()` for omitted ones."""
         if len(node.args) > len(names):
-            self.fail(node, f"{name} takes {len(names)} arguments, found {len(node.args)}")
+            self.fail(node, f"{name} takes {len(names)} arguments, but {len(node.args)} are passed")
         arguments = dict(zip(names, node.args, strict=False))
         for keyword in node.keywords:
-            hint = f"its parameters: {', '.join(names)}"
+            hint = f"its parameters are {', '.join(names)}"
             if keyword.arg in arguments:
                 self.fail(node, f"{name}: {keyword.arg} is given twice", hint)
             if keyword.arg not in names:
                 near = similar(keyword.arg or "**", names)
-                self.fail(node, f"{name}: no parameter '{keyword.arg}'{near}", hint)
+                self.fail(node, f"{name}: there is no parameter '{keyword.arg}'{near}", hint)
             arguments[keyword.arg] = keyword.value
         missing = [n for n in names if n not in arguments and n not in optional]
         if missing:
-            self.fail(node, f"{name}: {missing[0]} is missing", f"its parameters: {', '.join(names)}")
+            self.fail(node, f"{name}: the argument {missing[0]} is missing", f"its parameters are {', '.join(names)}")
         return tuple(self.operand(arguments[n]) if n in arguments else () for n in names)

@@ -57,13 +57,17 @@ class ProgramBuilder:
         previous = self.sources.get(jit.name)
         if previous is jit:
             if jit.name not in self.functions:
-                raise CompileError(caller or SourcePosition(), f"{jit.name} calls itself")
+                raise CompileError(caller or SourcePosition(), f"{jit.name} calls itself, which is not supported")
             return self.functions[jit.name]
         reader = _Reader(self.function, jit)
         if previous is not None:
-            reader.fail(reader.node, f"a second function is called {jit.name}", "give one of them another name")
+            reader.fail(reader.node, f"two functions have the name {jit.name}", "give one of them another name")
         if jit.kind == "kernel" and jit.name in RESERVED:
-            reader.fail(reader.node, f"a kernel cannot be called {jit.name}, a word of C++", "give it another name")
+            reader.fail(
+                reader.node,
+                f"{jit.name} is a word of C++ and cannot be the name of a kernel",
+                "give the kernel another name",
+            )
         self.sources[jit.name] = jit
         self.functions[jit.name] = reader.read()
         return self.functions[jit.name]
@@ -105,7 +109,11 @@ class _Reader(ExpressionReader):
     def parameters(self, position: SourcePosition) -> list[IrParam]:
         arguments = self.node.args
         if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
-            self.fail(self.node, f"{self.jit.name}: parameters are plain names", "no *, / or ** in the parameter list")
+            self.fail(
+                self.node,
+                f"{self.jit.name}: this kind of parameter is not supported",
+                "write plain parameters, without *, / or **",
+            )
         defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + list(arguments.defaults)
         params: list[IrParam] = []
         for argument, default in zip(arguments.args, defaults, strict=True):
@@ -120,7 +128,9 @@ class _Reader(ExpressionReader):
             if default is not None:
                 constant = self.static(default)
                 if isinstance(annotation.type, TensorType) or not isinstance(constant, (int, float)):
-                    self.fail(default, f"{argument.arg}: only a scalar has a default, and it is a number")
+                    self.fail(
+                        default, f"{argument.arg}: only a scalar parameter can have a default, which must be a number"
+                    )
                 value = constant
             if annotation.direction is not Direction.IN or isinstance(annotation.type, WindowType):
                 self.outputs.add(argument.arg)
@@ -149,7 +159,7 @@ class _Reader(ExpressionReader):
         handler = getattr(self, f"_{type(node).__name__.lower()}", None)
         if handler is None:
             word, hint = _STATEMENTS.get(type(node), (type(node).__name__.lower(), ""))
-            self.fail(node, f"{word} statements are not part of the language", hint)
+            self.fail(node, f"{word} statements are not supported", hint)
         handler(node)
 
     def _pass(self, node: ast.Pass) -> None:
@@ -162,12 +172,12 @@ class _Reader(ExpressionReader):
         if isinstance(value, Ref) and isinstance(node.value, ast.Call):
             return  # a collective of a host program, whose dispatches are there
         if not isinstance(value, Op):
-            self.fail(node, "the value is not used", "assign it, or remove the line")
+            self.fail(node, "the value of this expression is not used", "assign the value, or remove the line")
         self.emit(value)
 
     def _assign(self, node: ast.Assign) -> None:
         if len(node.targets) != 1:
-            self.fail(node, "an assignment has one variable", "write a line for each")
+            self.fail(node, "an assignment must have exactly one variable", "write one line for each variable")
         self.assign(node, node.targets[0], node.value)
 
     def _annassign(self, node: ast.AnnAssign) -> None:
@@ -176,7 +186,7 @@ class _Reader(ExpressionReader):
 
     def _augassign(self, node: ast.AugAssign) -> None:
         if not isinstance(node.target, ast.Name):
-            self.fail(node, "only variables can be assigned to")
+            self.fail(node, "only a variable can be assigned to")
         current = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
         self.assign(node, node.target, ast.copy_location(ast.BinOp(current, node.op, node.value), node))
 
@@ -190,18 +200,20 @@ class _Reader(ExpressionReader):
                 held.append(Ref(name))
             for one, ref in zip(target.elts, held, strict=True):
                 if not isinstance(one, ast.Name):
-                    self.fail(node, "only variables can be assigned to")
+                    self.fail(node, "only a variable can be assigned to")
                 self.define(node, one.id, ref)
             return
         if isinstance(target, ast.Tuple):
-            self.fail(node, f"{len(target.elts)} variables for one value", "give each its own value")
+            self.fail(node, f"{len(target.elts)} variables cannot take one value", "write one value for each variable")
         if not isinstance(target, ast.Name):
-            self.fail(node, "only variables can be assigned to", "write tensors with pl.store or pl.write")
+            self.fail(node, "only a variable can be assigned to", "use pl.store or pl.write to write into a tensor")
         self.define(node, target.id, self.operand(value))
 
     def define(self, node: ast.stmt, name: str, value: Operand) -> None:
         if isinstance(value, tuple):
-            self.fail(node, f"{name} is a list", "lists are written where they are used")
+            self.fail(
+                node, f"{name} would be a list, and a variable cannot hold a list", "write the list where it is used"
+            )
         if isinstance(value, Op) and (meaning := self.meaning(value)) is not None:
             self.emit(value)
             if meaning == Ref(name):
@@ -231,7 +243,11 @@ class _Reader(ExpressionReader):
 
     def _return(self, node: ast.Return) -> None:
         if self.block is not self.body_of_function or node is not self.node.body[-1]:
-            self.fail(node, "return stands at the end of a function", "put what follows under an if")
+            self.fail(
+                node,
+                "return must be the last statement of a function",
+                "put the statements after it into an if statement",
+            )
         if node.value is None:
             return
         items = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
@@ -249,7 +265,11 @@ class _Reader(ExpressionReader):
             if isinstance(value, Op) and (value.name == "call" or self.meaning(value) is not None):
                 self.emit(value)
             elif not (isinstance(value, Ref) and value.name in self.outputs):
-                self.fail(node, f"{self.jit.name} returns a value", "results are written to Out parameters")
+                self.fail(
+                    node,
+                    f"{self.jit.name} returns a value, which is not supported here",
+                    "write results to Out parameters",
+                )
 
     @property
     def body_of_function(self) -> Block:
@@ -273,22 +293,22 @@ class _Reader(ExpressionReader):
         kind = self.callee(call.func) if isinstance(call, ast.Call) else None
         name = "range" if kind is range or kind == language.range else "unroll"
         if not isinstance(call, ast.Call) or (name == "unroll" and kind != language.unroll):
-            self.fail(node.iter, "loops go over pl.range(…) or pl.unroll(…)")
+            self.fail(node.iter, "a for loop must run over pl.range(…) or pl.unroll(…)")
         bounds = [self.operand(a) for a in call.args]
         if not 1 <= len(bounds) <= 3 or call.keywords:
-            self.fail(call, f"pl.{name}(stop), pl.{name}(start, stop) or pl.{name}(start, stop, step)")
+            self.fail(call, f"write pl.{name}(stop), pl.{name}(start, stop) or pl.{name}(start, stop, step)")
         start, stop, step = (
             (Const(0), bounds[0], Const(1)) if len(bounds) == 1 else (*bounds, Const(1)) if len(bounds) == 2 else bounds
         )
         if not isinstance(step, Const) or not isinstance(step.value, int) or step.value <= 0:
-            self.fail(call, "the step is a positive number")
+            self.fail(call, "the step must be a positive number")
         if name == "range":
             self.variable(node.target.id, ValueKind.INDEX, self.position(node))
             body = self.nested(node.body, (node.target.id,))
             self.emit(Op("for", (start, stop, step), blocks=(body,), position=self.position(node)))
             return
         if not isinstance(start, Const) or not isinstance(stop, Const):
-            self.fail(call, "the bounds of pl.unroll are known when compiling")
+            self.fail(call, "the bounds of pl.unroll must be known at compile time")
         for value in range(int(start.value), int(stop.value), int(step.value)):
             self.fixed[node.target.id] = Const(value)
             for statement in node.body:
@@ -306,14 +326,16 @@ class _Reader(ExpressionReader):
 
     def _while(self, node: ast.While) -> None:
         if self.jit.kind != "orchestration":
-            self.fail(node, "while loops are for orchestrations", "a kernel loops with `for i in pl.range(…)`")
+            self.fail(
+                node, "while loops are supported only in orchestrations", "write `for i in pl.range(…)` in a kernel"
+            )
         if node.orelse:
-            self.fail(node, "a loop has no else")
+            self.fail(node, "a loop cannot have an else branch")
         outer, self.block = self.block, Block()
         condition = self.operand(node.test)
         test, self.block = self.block, outer
         if isinstance(condition, Const) and condition.value:
-            self.fail(node, "the loop never ends", "its condition has to depend on something that the loop changes")
+            self.fail(node, "the loop never ends", "use a condition that depends on something the loop changes")
         test.yields = (condition,)
         self.emit(Op("while", blocks=(test, self.nested(node.body)), position=self.position(node)))
 
@@ -322,8 +344,12 @@ class _Reader(ExpressionReader):
         kind = self.callee(call.func) if isinstance(call, ast.Call) else None
         manual = kind == language.manual_scope
         if len(node.items) != 1 or not (manual or kind == language.scope):
-            self.fail(node, "a with statement takes pl.scope() or pl.manual_scope()", "one at a time")
+            self.fail(
+                node,
+                "a with statement takes only pl.scope() or pl.manual_scope()",
+                "write one with statement for each scope",
+            )
         if self.jit.kind != "orchestration":
-            self.fail(node, f"pl.{'manual_scope' if manual else 'scope'}() is for orchestrations")
+            self.fail(node, f"pl.{'manual_scope' if manual else 'scope'}() can be used only in orchestrations")
         attrs = {"manual": True} if manual else {}
         self.emit(Op("scope", (), attrs, blocks=(self.nested(node.body),), position=self.position(node)))

@@ -152,8 +152,11 @@ def compute(root: Path, kept: frozenset[str] = frozenset()) -> dict[str, bool]:
 
 def _check_user_input(path: Path, tensor: Any, expected: Any) -> None:
     if (tensor.dtype, tensor.shape) != (expected.dtype, expected.shape):
-        message = f"{tensor.dtype} {list(tensor.shape)}, but the program takes {expected.dtype} {list(expected.shape)}"
-        raise ArtifactError(path, message, "delete it to have one made", kind="golden_error")
+        message = (
+            f"{tensor.dtype} {list(tensor.shape)} is stored, but the program takes "
+            f"{expected.dtype} {list(expected.shape)}"
+        )
+        raise ArtifactError(path, message, "delete the file; a new one is generated", kind="golden_error")
 
 
 def save(path: Path, tensor: Any) -> None:

@@ -100,17 +100,23 @@ def _check_kernel(kernel: IrFunction) -> None:
                 if accesses is written and param is not None and param.direction is Direction.IN:
                     name = param.variable
                     raise CompileError(
-                        op.position, f"{kernel.name} writes {name}, which is an input", "declare it pl.Out or pl.InOut"
+                        op.position,
+                        f"{kernel.name} writes {name}, which is declared as an input",
+                        "declare the parameter pl.Out or pl.InOut",
                     )
     for param in kernel.tensors():
         name = param.variable
         if param.direction is not Direction.IN and param.name not in written:
             raise CompileError(
-                kernel.position, f"{kernel.name} never writes its output {name}", "store to it, or declare it an input"
+                kernel.position,
+                f"{kernel.name} never writes its output {name}",
+                "store to the output, or declare it as an input",
             )
         if param.direction is Direction.OUT and param.name in read:
             raise CompileError(
-                kernel.position, f"{kernel.name} reads {name}, which it only declares Out", "declare it pl.InOut"
+                kernel.position,
+                f"{kernel.name} reads {name}, which is declared pl.Out",
+                "declare the parameter pl.InOut",
             )
 
 
@@ -122,8 +128,8 @@ def check_entry(entry: IrFunction, callees: Mapping[str, IrFunction]) -> None:
         if param.direction is Direction.IN and param.name in written:
             raise CompileError(
                 written[param.name].position,
-                f"{entry.name}: {name} is an input, but is written here",
-                "declare it pl.InOut",
+                f"{entry.name}: {name} is declared as an input, but is written here",
+                "declare the parameter pl.InOut",
             )
         if param.direction is not Direction.IN and param.name not in written:
             raise CompileError(entry.position, f"{entry.name}: no kernel writes its output {name}")
@@ -198,7 +204,7 @@ class Inference(RuleContext):
     def keep(self, op: Op, type_: Type | None) -> None:
         if type_ is None:
             if op.results:
-                self.fail(op, f"{called(op.name)} has no value")
+                self.fail(op, f"{called(op.name)} returns no value")
         elif not op.results:
             return  # computed and not used
         else:
@@ -215,9 +221,9 @@ class Inference(RuleContext):
             return
         dtype = BOOL if op.name in ("and", "or", "not") else self.common(op)
         if dtype.is_float and op.name in (*_BITS, "floordiv", "mod"):
-            self.fail(op, f"{op.name} is for integers, found {dtype}")
+            self.fail(op, f"{op.name} takes only integers, found {dtype}")
         if not dtype.is_float and op.name == "div":
-            self.fail(op, "/ is for floats", "divide integers with //")
+            self.fail(op, "the operator / takes only floats", "divide integers with //")
         args = tuple(self.number(op, a, dtype) for a in op.args)
         result = BOOL if op.name in COMPARISONS else dtype
         self.keep(replace(op, name=f"s.{op.name}", args=args, attrs={"dtype": dtype}), ScalarType(result))
@@ -286,13 +292,17 @@ class Inference(RuleContext):
     def carried(self, op: Op, operand: Operand) -> Type:
         type_ = self.type_of(operand)
         if type_ is None:
-            self.fail(op, "a list cannot be carried")
+            self.fail(op, "a list cannot be used as a loop or branch variable")
         return type_
 
     def same(self, op: Op, a: Type, b: Type, name: str) -> None:
         if _unpadded(a) != _unpadded(b):
             variable = self.values[name].variable
-            self.fail(op, f"{variable} is {a} in one branch and {b} in the other", "a variable keeps its type")
+            self.fail(
+                op,
+                f"{variable} has the type {a} in one branch and {b} in the other",
+                "use the same type in both branches",
+            )
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
@@ -306,13 +316,13 @@ class Inference(RuleContext):
                 continue
             if not isinstance(type_, TensorType):
                 hint = "pass the tensor that the kernel writes" if type_ == TASK else ""
-                self.fail(op, f"{callee.name}: {variable} is a tensor, found {kind_text(type_)}", hint)
+                self.fail(op, f"{callee.name}: {variable} must be a tensor, found {kind_text(type_)}", hint)
             if type_.dtype != param.type.dtype:
-                self.fail(op, f"{callee.name}: {variable} is {param.type.dtype}, found {type_.dtype}")
+                self.fail(op, f"{callee.name}: {variable} must be {param.type.dtype}, found {type_.dtype}")
             if isinstance(type_, WindowType) != isinstance(param.type, WindowType):
                 self.fail(
-                    op, f"{callee.name}: {variable} is {kind_text(param.type)}, found {kind_text(type_)}",
-                    "a tensor in a window is declared pld.DistributedTensor, and made with pld.window",
+                    op, f"{callee.name}: {variable} must be {kind_text(param.type)}, found {kind_text(type_)}",
+                    "declare a tensor in a window as pld.DistributedTensor, and create it with pld.window",
                 )  # fmt: skip
             self.fits(op, callee.name, variable, type_, param.type)
             args.append(arg)
@@ -324,11 +334,15 @@ class Inference(RuleContext):
         self.tasks(op, f"{callee.name}: ", launch.deps)
         for dump in launch.dumps:
             if dump not in args:
-                self.fail(op, f"{callee.name}: dumps are tensors that the task takes")
+                self.fail(op, f"{callee.name}: dumps= takes only tensors that the task takes as arguments")
         if launch.predicate is not None:
             launch = replace(launch, predicate=self.predicate(op, launch.predicate))
         if op.results and callee.kind == "orchestration":
-            self.fail(op, f"{callee.name} has no value", "dispatches are ordered by the tensors that they share")
+            self.fail(
+                op,
+                f"{callee.name} has no value",
+                "remove the assignment; dispatches are ordered by the tensors that they share",
+            )
         for name in op.results:
             self.types[name] = TASK
         self.out.append(replace(op, args=tuple(args), attrs={**op.attrs, "launch": launch}))
@@ -336,9 +350,12 @@ class Inference(RuleContext):
     def predicate(self, op: Op, predicate: Predicate) -> Predicate:
         type_ = self.type_of(predicate.tensor)
         if not isinstance(type_, TensorType) or type_.dtype.is_float:
-            self.fail(op, f"a predicate reads a tensor of whole numbers, found {kind_text(type_)}")
+            self.fail(op, f"a predicate must read a tensor of integers, found {kind_text(type_)}")
         if len(predicate.indices) != len(type_.shape):
-            self.fail(op, f"a predicate of {len(predicate.indices)} indices, the tensor has {len(type_.shape)} extents")
+            self.fail(
+                op,
+                f"the predicate has {len(predicate.indices)} indices, but the tensor has {len(type_.shape)} extents",
+            )
         return replace(predicate, indices=tuple(self.number(op, index, INDEX) for index in predicate.indices))
 
     def fits(self, op: Op, callee: str, name: str, actual: TensorType, declared: TensorType) -> None:
@@ -347,7 +364,7 @@ class Inference(RuleContext):
             for g, w in zip(actual.shape, declared.shape, strict=False)
         ]
         if len(actual.shape) != len(declared.shape) or not all(equal):
-            self.fail(op, f"{callee}: {name} is {declared}, found {actual}")
+            self.fail(op, f"{callee}: {name} must be {declared}, found {actual}")
 
 
 def _unpadded(type_: Type) -> Type:

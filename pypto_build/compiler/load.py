@@ -27,7 +27,7 @@ def load_module(path: str, text: str = "") -> ModuleType:
     except OSError as error:
         raise CompileError(position, f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise CompileError(position, "is not a Python file: not UTF-8") from None
+        raise CompileError(position, "is not a Python file: it is not UTF-8 text") from None
     _definitions.cache_clear()  # the file may have changed since it was last loaded
     _texts[path] = text
     module = ModuleType(Path(path).stem)
@@ -53,7 +53,7 @@ def entries_of(module: ModuleType) -> list[JitFunction]:
     hosts = [function for function in functions if function.kind == "host"]
     if len(hosts) > 1:
         names = ", ".join(host.name for host in hosts)
-        raise CompileError(position, f"defines several host programs: {names}", "put each into its own file")
+        raise CompileError(position, f"defines several host programs: {names}", "put each program into its own file")
     entries = hosts or [function for function in functions if function.kind == "orchestration"]
     if not entries:
         raise CompileError(position, "defines no program", "decorate the orchestration function with @pl.jit")

@@ -245,15 +245,17 @@ class _Spaces:
         variable = self.values[ref.name].variable
         raise CompileError(
             op.position,
-            f"pl.{op.name} takes {variable} from {space}, but it is in {self.space(ref.name)}",
-            "load it a second time, or store it and load it in another kernel",
+            f"pl.{op.name} needs {variable} in {space}, but it is in {self.space(ref.name)}",
+            "load it again, or store it and load it in another kernel",
         )
 
     def check_store(self, op: Op) -> None:
         tile, tensor = self.values.tile(op.ref(0).name), self.values.tensor(op.ref(2).name)
         if tile.space != "acc" and tile.dtype != tensor.dtype:
             raise CompileError(
-                op.position, f"pl.store: the tile is {tile.dtype}, the tensor {tensor.dtype}", "convert it with pl.cast"
+                op.position,
+                f"pl.store: the dtype of the tile is {tile.dtype}, but that of the tensor is {tensor.dtype}",
+                "convert it with pl.cast",
             )
         if tile.space in ("left", "right"):
             raise CompileError(op.position, f"pl.store: a tile in {tile.space} cannot be stored")

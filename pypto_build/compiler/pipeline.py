@@ -138,7 +138,7 @@ class _Inliner:
         ops += body.ops
         if len(op.results) != len(body.yields) and (op.results or not body.yields):
             raise CompileError(
-                op.position, f"{callee.name} returns {len(body.yields)} values, used as {len(op.results)}"
+                op.position, f"{callee.name} returns {len(body.yields)} values, but {len(op.results)} are used"
             )
         for name, value in zip(op.results, body.yields, strict=False):
             ops.append(Op("copy", (value,), results=(name,), position=op.position))
@@ -190,7 +190,7 @@ def split_lanes(program: Program) -> Program:
     for function in functions.values():
         if function.split >= 0 and function.core == "aic" and not function.group:
             raise CompileError(
-                function.position, f"{function.name} is split, but runs on the cube core alone", "leave out split="
+                function.position, f"{function.name} has split=, but runs only on the cube core", "remove split="
             )
     return replace(program, functions=functions)
 
@@ -222,17 +222,27 @@ class _Lanes:
         tile = self.values.tile(name)
         if tile.space != "vec" or tile.valid[self.axis] == 1:
             if op.name == "pop":
-                raise self.error(op, f"{tile} has nothing to share", "cross a tile of more than one row and column")
+                raise self.error(
+                    op,
+                    f"{tile} cannot be divided between the two vector cores",
+                    "use a tile with more than one row and column",
+                )
             return
         extent = tile.shape[self.axis]
         shape, valid = list(tile.shape), list(tile.valid)
         if valid[self.axis] != extent:
-            raise self.error(op, f"only part of the {_AXES[self.axis]} of {tile} holds data", "split the other axis")
+            raise self.error(
+                op,
+                f"only a part of the {_AXES[self.axis]} of {tile} holds data, so it cannot be split there",
+                "split along the other axis",
+            )
         shape[self.axis] = valid[self.axis] = extent // 2
         half = replace(tile, shape=(shape[0], shape[1]), valid=(valid[0], valid[1]))
         run = half.shape[0] if half.is_column else half.shape[1]
         if extent % 2 or run * tile.dtype.size % 32:
-            raise self.error(op, f"half of {tile} is {half}, which is not whole 32-byte blocks", "take a larger tile")
+            raise self.error(
+                op, f"half of {tile} is {half}, which does not consist of whole 32-byte blocks", "use a larger tile"
+            )
         self.values.types[name] = half
         self.halved.add(name)
 
@@ -265,7 +275,7 @@ class _Lanes:
         if spec is None or not names & self.halved or _SEPARATE.get(spec.rule, (False, False))[self.axis]:
             return
         where = "a kernel of its own" if spec.rule not in ("row_reduce", "col_reduce") else _MODES[1 - self.axis]
-        raise self.error(op, f"needs {_AXES[self.axis]} that the other vector core has", f"use {where}")
+        raise self.error(op, f"needs {_AXES[self.axis]} that are in the other vector core", f"use {where}")
 
     def load(self, op: Op) -> Op:
         if op.result not in self.halved:
@@ -287,7 +297,7 @@ class _Lanes:
         """Return the axis of the tensor that corresponds to the split axis of its tile."""
         rank = len(self.values.tensor(tensor.name).shape)
         if self.axis == 0 and (rank < 2 or any(e != Const(1) for e in shape[:-2])):
-            raise self.error(op, "the rows are those of several matrices", "load them one by one")
+            raise self.error(op, "the rows belong to several matrices", "load each matrix separately")
         return rank - 2 + self.axis
 
     def moved(self, op: Op, axis: int, half: int) -> Operand:
@@ -553,5 +563,7 @@ def own_faults(stage: str, program: Program) -> Iterator[None]:
     try:
         yield
     except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
-        message = f"{stage} failed: {type(error).__name__}: {error}"
-        raise CompileError(program.position, message, "a fault of the compiler, not of the program") from error
+        message = f"the compiler pass {stage} failed: {type(error).__name__}: {error}"
+        raise CompileError(
+            program.position, message, "report this as a bug of the compiler; the program is not at fault"
+        ) from error

@@ -213,7 +213,7 @@ def coalesce(function: IrFunction) -> tuple[IrFunction, Liveness, Webs]:
                     raise CompileError(
                         op.position,
                         f"pl.matmul_acc overwrites {function.values[acc].variable}, which is used again later",
-                        "use the result from there on",
+                        "use the result of pl.matmul_acc from there on",
                     )
                 webs.union(acc, op.result)
         if not _carry(function, webs):
@@ -292,8 +292,11 @@ def _copy(function: IrFunction, at: Op, operand: Operand, block: Block, before: 
     if type_.space != "vec":
         variable = function.values[name].variable
         raise CompileError(
-            at.position, f"{variable} is needed again after it was carried on, and {type_.space} cannot be copied",
-            "use a second variable, computed from the start",
+            at.position, (
+                f"the old value of {variable} is used after the loop or branch changes it, and a tile "
+                f"in {type_.space} cannot be copied"
+            ),
+            "use a second variable that is computed from the start",
         )  # fmt: skip
     copy = f"{name}_copy"
     while copy in function.values:

@@ -42,7 +42,7 @@ def compile_with_pypto(
 ) -> list[str]:
     """Make `output` PyPTO's compilation of `program`; returns the paths that changed. Raises CompileError."""
     if not Path(program).is_file():
-        raise CompileError(SourcePosition(program), "no such file", "PROGRAM.py is a program of PyPTO")
+        raise CompileError(SourcePosition(program), "no such file", "give the file of a PyPTO program")
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory, "report.json")
         build = Path(directory, "build")
@@ -55,7 +55,7 @@ def compile_with_pypto(
             _check_platform(program, root, platform)
             files |= {prefix + name: data for name, data in _files(root, dump_passes)}
     if dump_passes and not any("passes_dump" in Path(name).parts for name in files):
-        print(f"[pypto] note: the PyPTO of {python} has written no passes_dump/", flush=True)
+        print(f"[pypto] note: the PyPTO of {python} wrote no passes_dump/", flush=True)
     beside = Path(program).parent
     here = beside.resolve()
     imported = [str(beside / Path(path).resolve().relative_to(here)) for path in report_["sources"]]
@@ -72,10 +72,14 @@ def _run(program: str, build: Path, report: Path, python: str, dump_passes: bool
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip
     except OSError as error:
-        raise NoPypto(SourcePosition(python), f"cannot be run: {error.strerror or error}", "PYTHON= names it") from None
+        raise NoPypto(
+            SourcePosition(python),
+            f"cannot be run: {error.strerror or error}",
+            "name the Python interpreter with PYTHON=",
+        ) from None
     last = (process.stderr.strip().splitlines() or [""])[-1]
     if process.returncode == 3:
-        hint = "install PyPTO there (pip install pypto), or name the interpreter that has it with PYTHON="
+        hint = "install PyPTO for this interpreter (pip install pypto), or name another interpreter with PYTHON="
         raise NoPypto(position, f"PyPTO cannot be imported: {last}", hint)
     if not report.exists():
         raise CompileError(position, f"PyPTO's process ended with status {process.returncode}: {last}")
@@ -85,9 +89,13 @@ def _run(program: str, build: Path, report: Path, python: str, dump_passes: bool
         if stopped.startswith(f"{program}:"):
             file, line, message = stopped.split(":", 2)
             raise CompileError(SourcePosition(file, int(line)), message.strip())
-        raise CompileError(position, stopped or "compiles nothing when it is run", "call the program under __main__")
+        raise CompileError(
+            position,
+            stopped or "compiles nothing when it is run",
+            ('call the compiled function under `if __name__ == "__main__":`'),
+        )
     if stopped:
-        print(f"[pypto] note: the program stopped after what it compiled: {stopped}", flush=True)
+        print(f"[pypto] note: the program stopped after it had compiled: {stopped}", flush=True)
     return {key: list(value) for key, value in report_.items()}
 
 
@@ -99,8 +107,8 @@ def _check_platform(program: str, root: Path, platform: str) -> None:
     if compiled_for.removesuffix("sim") != platform.removesuffix("sim"):
         raise CompileError(
             SourcePosition(program),
-            f"compiles for {compiled_for}, not for {platform}",
-            f"PLATFORM={compiled_for}, or another RunConfig there",
+            f"the program compiles for {compiled_for}, but the platform is {platform}",
+            f"use PLATFORM={compiled_for}, or change RunConfig in the program",
         )
 
 

@@ -20,7 +20,7 @@ from .operations import OPERATIONS, called
 def _create_tensor(at: RuleContext, op: Op) -> Typed:
     shape = op.args[0]
     if not isinstance(shape, tuple) or not shape:
-        at.fail(op, "pl.create_tensor: shape is a list of extents")
+        at.fail(op, "pl.create_tensor: shape must be a list of extents")
     extents = tuple(at.number(op, extent, INDEX) for extent in shape)
     return replace(op, args=(extents,)), TensorType(tuple(at.dim(e) for e in extents), op.attrs["dtype"])
 
@@ -34,7 +34,13 @@ def _slice(at: RuleContext, op: Op) -> Typed:
         if not (isinstance(extent, int) and isinstance(whole, int) and isinstance(offset, Const)):
             continue
         if not 0 <= int(offset.value) < whole:
-            at.fail(op, f"pl.slice: offset {offset.value} of axis {axis} lies outside the tensor, which has {whole}")
+            at.fail(
+                op,
+                (
+                    f"pl.slice: offset {offset.value} of axis {axis} is outside of the tensor, whose extent "
+                    f"there is {whole}"
+                ),
+            )
     _contiguous(at, op, extents, tensor.shape)
     return replace(op, args=(op.args[0], shape, offsets)), replace(tensor, shape=extents)
 
@@ -47,7 +53,10 @@ def _contiguous(at: RuleContext, op: Op, shape: tuple[Dim, ...], whole: tuple[Di
         if partial and shape[axis] != 1:
             at.fail(
                 op,
-                f"pl.slice: axis {axis + 1} is cut although axis {axis} is not a single one, so the slice has gaps",
+                (
+                    f"pl.slice: the slice is not contiguous, because it takes only a part of axis {axis + 1} "
+                    f"and more than one index of axis {axis}"
+                ),
                 "pass the whole tensor and the offset to the kernel",
             )
         partial |= not full
@@ -56,12 +65,12 @@ def _contiguous(at: RuleContext, op: Op, shape: tuple[Dim, ...], whole: tuple[Di
 def _rules_tensor_reshape(at: RuleContext, op: Op) -> Typed:
     tensor = at.tensor(op, 0)
     if not isinstance(op.args[1], tuple):
-        at.fail(op, "pl.reshape: shape is a list of extents")
+        at.fail(op, "pl.reshape: shape must be a list of extents")
     shape = tuple(at.number(op, extent, INDEX) for extent in op.args[1])
     extents = tuple(at.dim(extent) for extent in shape)
     old, new = count_of(tensor.shape), count_of(extents)
     if old is not None and new is not None and old != new:
-        at.fail(op, f"pl.reshape: {old} elements as {new}")
+        at.fail(op, f"pl.reshape: {old} elements do not fit the new shape {new}")
     return replace(op, args=(op.args[0], shape)), replace(tensor, shape=extents)
 
 
@@ -86,7 +95,7 @@ def _write(at: RuleContext, op: Op) -> Typed:
 def _dim(at: RuleContext, op: Op) -> Typed:
     tensor, axis = at.tensor(op, 0), op.args[1]
     if not isinstance(axis, Const) or not 0 <= int(axis.value) < len(tensor.shape):
-        at.fail(op, f"pl.dim: the axis is a number below {len(tensor.shape)}")
+        at.fail(op, f"pl.dim: the axis must be a number below {len(tensor.shape)}")
     extent = tensor.shape[int(axis.value)]
     value = Const(extent) if isinstance(extent, int) else extent
     return replace(op, name="s.add", args=(value, Const(0)), attrs={"dtype": INDEX}), ScalarType(INDEX)
@@ -94,7 +103,7 @@ def _dim(at: RuleContext, op: Op) -> Typed:
 
 def _dummy_task(at: RuleContext, op: Op) -> Typed:
     if not isinstance(op.args[0], tuple):
-        at.fail(op, "pl.dummy_task: deps is a list of tasks")
+        at.fail(op, "pl.dummy_task: deps must be a list of tasks")
     at.tasks(op, "pl.dummy_task: ", op.args[0])
     return op, TaskType()
 
@@ -143,17 +152,23 @@ class RuleContext:
     def tile(self, op: Op, number: int) -> TileType:
         type_ = self.type_of(op.args[number])
         if not isinstance(type_, TileType):
-            hint = "load one with pl.load" if isinstance(type_, TensorType) else ""
+            hint = "load a tile with pl.load" if isinstance(type_, TensorType) else ""
             spec = OPERATIONS.get(op.name)
             if spec and "tensor" in spec.operands and hint:
-                hint = f"its operands: {', '.join(spec.operands)}; pl.load makes a tile"
-            self.fail(op, f"{called(op.name)}: {self.operand_name(op, number)} is {kind_text(type_)}, not a tile", hint)
+                hint = f"pass a tile, loaded with pl.load; the operands are {', '.join(spec.operands)}"
+            self.fail(
+                op,
+                f"{called(op.name)}: {self.operand_name(op, number)} must be a tile, found {kind_text(type_)}",
+                hint,
+            )
         return type_
 
     def tensor(self, op: Op, number: int) -> TensorType:
         type_ = self.type_of(op.args[number])
         if not isinstance(type_, TensorType):
-            self.fail(op, f"{called(op.name)}: {self.operand_name(op, number)} is {kind_text(type_)}, not a tensor")
+            self.fail(
+                op, f"{called(op.name)}: {self.operand_name(op, number)} must be a tensor, found {kind_text(type_)}"
+            )
         return type_
 
     def operand_name(self, op: Op, number: int) -> str:
@@ -164,12 +179,12 @@ class RuleContext:
         """Return a number converted to an element type."""
         type_ = self.type_of(operand)
         if not isinstance(type_, ScalarType):
-            self.fail(op, f"{called(op.name)}: {kind_text(type_)} stands where a number is needed")
+            self.fail(op, f"{called(op.name)}: a number is needed here, found {kind_text(type_)}")
         if isinstance(operand, Const):
             if dtype.is_float:
                 return Const(float(operand.value))
             if isinstance(operand.value, float) and not operand.value.is_integer():
-                self.fail(op, f"{operand.value} is no {dtype}")
+                self.fail(op, f"{operand.value} cannot be represented as {dtype}")
             return Const(bool(operand.value) if dtype == BOOL else int(operand.value))
         if type_.dtype == dtype:
             return operand
@@ -178,9 +193,9 @@ class RuleContext:
     def indices(self, op: Op, operand: Operand, count: int, what: str) -> tuple[Operand, ...]:
         """Return the operand as a list of `count` index values."""
         if not isinstance(operand, tuple):
-            self.fail(op, f"{called(op.name)}: {what} is a list")
+            self.fail(op, f"{called(op.name)}: {what} must be a list")
         if len(operand) != count:
-            self.fail(op, f"{called(op.name)}: {len(operand)} {what}, the tensor has {count} extents")
+            self.fail(op, f"{called(op.name)}: {len(operand)} {what} are given, but the tensor has {count} extents")
         return tuple(self.number(op, item, INDEX) for item in operand)
 
     def inside(self, op: Op, axis: str, offset: Operand, size: int, whole: Dim) -> None:
@@ -188,7 +203,13 @@ class RuleContext:
         if isinstance(offset, Const) and isinstance(whole, int):
             start = int(offset.value)
             if start < 0 or start + size > whole:
-                self.fail(op, f"{called(op.name)}: {axis}: {start} to {start + size} of {whole}")
+                self.fail(
+                    op,
+                    (
+                        f"{called(op.name)}: {axis}: the range {start} to {start + size} is outside of the "
+                        f"extent {whole}"
+                    ),
+                )
 
     def emit(self, op: Op, type_: Type, stem: str = "num") -> Ref:
         """Insert an operation before the current one; return its result."""
@@ -209,7 +230,11 @@ class RuleContext:
     def tasks(self, op: Op, what: str, deps: tuple[Operand, ...]) -> None:
         for dep in deps:
             if not isinstance(self.type_of(dep), TaskType):
-                self.fail(op, f"{what}deps are tasks, found {kind_text(self.type_of(dep))}", "t = kernel(…) is one")
+                self.fail(
+                    op,
+                    f"{what}deps must be tasks, found {kind_text(self.type_of(dep))}",
+                    "use the value of a kernel call: t = kernel(…)",
+                )
 
 
 Rule = Callable[[RuleContext, Op], Typed]
@@ -233,9 +258,11 @@ def vector_tile(
     if extent * dtype.size % BLOCK:
         at.fail(
             op,
-            f"{called(op.name)}: a {what} of {extent} {dtype} has {extent * dtype.size} bytes, not a multiple of "
-            f"{BLOCK}",
-            "take more, and say with valid_shape what holds data",
+            (
+                f"{called(op.name)}: a {what} of {extent} {dtype} has {extent * dtype.size} bytes, "
+                f"which is not a multiple of {BLOCK}"
+            ),
+            "use a larger tile, and give the part that holds data with valid_shape",
         )
     return tile
 
@@ -245,9 +272,7 @@ def static_extents(at: RuleContext, op: Op, operand: Operand, what: str) -> tupl
         at.fail(op, f"{called(op.name)}: {what} must be a list of numbers")
     values = tuple(int(item.value) for item in operand if isinstance(item, Const))
     if len(values) < len(operand) or min(values) <= 0:
-        at.fail(
-            op, f"{called(op.name)}: {what} has to be known when compiling", "load a whole tile and use valid_shape"
-        )
+        at.fail(op, f"{called(op.name)}: {what} must be known at compile time", "load a whole tile and use valid_shape")
     return values
 
 
@@ -273,7 +298,7 @@ def load(at: RuleContext, op: Op) -> Typed:
         if rank == 1:
             extents.insert(0, 1)
         if any(extent != 1 for extent in shape[:-2]):
-            at.fail(op, f"{called(op.name)}: valid_shape needs leading extents of 1")
+            at.fail(op, f"{called(op.name)}: with valid_shape, all extents before the last two must be 1")
         valid = (extents[-2], extents[-1])
     tile = TileType((rows, cols), tensor.dtype, valid)
     if op.attrs["target"] in ("", "vec"):
@@ -295,7 +320,7 @@ def store(at: RuleContext, op: Op) -> Typed:
         if axis >= 0 and rank <= 2 and isinstance(size, int):
             at.inside(op, f"axis {axis}", offsets[axis], size, tensor.shape[axis])
     if op.attrs["atomic"] not in ("", "add"):
-        at.fail(op, f"{called(op.name)}: atomic is 'add' or nothing, found {op.attrs['atomic']!r}")
+        at.fail(op, f"{called(op.name)}: atomic must be 'add' or left out, found {op.attrs['atomic']!r}")
     return replace(op, args=(op.args[0], offsets, op.args[2])), None
 
 
@@ -308,11 +333,17 @@ def _extract(at: RuleContext, op: Op) -> Typed:
     offsets = at.indices(op, op.args[1], 2, "offsets")
     shape = static_extents(at, op, op.args[2], "shape")
     if len(shape) != 2:
-        at.fail(op, "pl.extract: shape is [rows, columns]")
+        at.fail(op, "pl.extract: shape must be [rows, columns]")
     for axis in (0, 1):
         offset = offsets[axis]
         if isinstance(offset, Const) and int(offset.value) + shape[axis] > tile.shape[axis]:
-            at.fail(op, f"pl.extract: axis {axis}: {offset.value} to {int(offset.value) + shape[axis]} of {tile}")
+            at.fail(
+                op,
+                (
+                    f"pl.extract: axis {axis}: the range {offset.value} to {int(offset.value) + shape[axis]} "
+                    f"is outside of {tile}"
+                ),
+            )
     return replace(op, args=(op.args[0], offsets)), TileType((shape[0], shape[1]), tile.dtype, (shape[0], shape[1]))
 
 
@@ -347,7 +378,7 @@ def _number_first(at: RuleContext, op: Op) -> Typed:
         return replace(op, name="add", args=(negated, scalar)), b
     if op.name == "div":
         return replace(op, args=(scalar, op.args[1])), b
-    at.fail(op, f"{op.name}: the tile comes first")
+    at.fail(op, f"{op.name}: the tile must be the first operand")
 
 
 def _agree(at: RuleContext, op: Op, a: TileType, b: TileType) -> None:
@@ -355,15 +386,19 @@ def _agree(at: RuleContext, op: Op, a: TileType, b: TileType) -> None:
         hint = ""
         if b.shape in ((a.shape[0], 1), (1, a.shape[1])):
             hint = f"use pl.{'row' if b.shape[1] == 1 else 'col'}_expand_{op.name}"
-        at.fail(op, f"{op.name}: {a} and {b} differ in shape", hint)
+        at.fail(op, f"{op.name}: {a} and {b} have different shapes", hint)
     if a.dtype != b.dtype:
-        at.fail(op, f"{op.name}: {a.dtype} and {b.dtype}", "convert one of them with pl.cast")
+        at.fail(
+            op,
+            f"{op.name}: the operands have different dtypes, {a.dtype} and {b.dtype}",
+            "convert one of them with pl.cast",
+        )
 
 
 def _unary(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     if not x.dtype.is_float and op.name not in ("neg", "abs", "relu"):
-        at.fail(op, f"{called(op.name)}: {x.dtype} is not a float type", "convert it with pl.cast")
+        at.fail(op, f"{called(op.name)}: the dtype must be a float type, found {x.dtype}", "convert it with pl.cast")
     return op, replace(x, pad="null")
 
 
@@ -373,7 +408,7 @@ _MODES = ("none", "rint", "round", "floor", "ceil", "trunc")
 def _cast(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     if op.attrs["mode"] not in _MODES:
-        at.fail(op, f"pl.cast: mode is one of {', '.join(_MODES)}")
+        at.fail(op, f"pl.cast: mode must be one of {', '.join(_MODES)}")
     return op, vector_tile(at, op, x.shape, op.attrs["dtype"], x.valid)
 
 
@@ -385,10 +420,10 @@ def _full(at: RuleContext, op: Op) -> Typed:
 def _arange(at: RuleContext, op: Op) -> Typed:
     size = op.args[0]
     if not isinstance(size, Const):
-        at.fail(op, "pl.arange: size has to be known when compiling")
+        at.fail(op, "pl.arange: size must be known at compile time")
     dtype = op.attrs["dtype"]
     if dtype not in (INT32, UINT32):
-        at.fail(op, f"pl.arange: {dtype} is not INT32 or UINT32")
+        at.fail(op, f"pl.arange: the dtype must be INT32 or UINT32, found {dtype}")
     start = at.number(op, op.args[1], INT32) if op.args[1] != () else Const(0)
     return replace(op, args=(start,)), vector_tile(at, op, (1, int(size.value)), dtype)
 
@@ -414,9 +449,19 @@ def _expand(axis: int, drops_tile: bool) -> Rule:
         shape = (x.shape[0], 1) if axis == 0 else (1, x.shape[1])
         if narrow.shape != shape:
             each = "row" if axis == 0 else "column"
-            at.fail(op, f"{called(op.name)}: one value for each {each} needs {list(shape)}, found {narrow}")
+            at.fail(
+                op,
+                (
+                    f"{called(op.name)}: the operand must have one value for each {each}, in the shape {list(shape)}, "
+                    f"found {narrow}"
+                ),
+            )
         if narrow.dtype != x.dtype:
-            at.fail(op, f"{called(op.name)}: {x.dtype} and {narrow.dtype}", "convert one of them with pl.cast")
+            at.fail(
+                op,
+                f"{called(op.name)}: the operands have different dtypes, {x.dtype} and {narrow.dtype}",
+                "convert one of them with pl.cast",
+            )
         return (replace(op, args=(op.args[1],)) if drops_tile else op), replace(x, pad="null")
 
     return rule
@@ -426,9 +471,15 @@ def _reshape(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     shape = rows_and_columns(static_extents(at, op, op.args[1], "shape"))
     if shape[0] * shape[1] != x.shape[0] * x.shape[1]:
-        at.fail(op, f"pl.reshape: {x} has {x.shape[0] * x.shape[1]} elements, {list(shape)} {shape[0] * shape[1]}")
+        at.fail(
+            op,
+            (
+                f"pl.reshape: {x} has {x.shape[0] * x.shape[1]} elements, but the shape {list(shape)} "
+                f"has {shape[0] * shape[1]}"
+            ),
+        )
     if x.valid != x.shape and not (1 in x.shape and 1 in shape):
-        at.fail(op, f"pl.reshape: only part of {x} holds data")
+        at.fail(op, f"pl.reshape: only a part of {x} holds data, so its shape cannot change")
     flat = x.valid[0] if x.shape[1] == 1 else x.valid[1]
     valid = shape if x.valid == x.shape else ((flat, 1) if shape[1] == 1 else (1, flat))
     return replace(op, args=(op.args[0],)), vector_tile(at, op, shape, x.dtype, valid)
@@ -442,7 +493,7 @@ def _transpose(at: RuleContext, op: Op) -> Typed:
 def _concat(at: RuleContext, op: Op) -> Typed:
     a, b = at.tile(op, 0), at.tile(op, 1)
     if a.shape[0] != b.shape[0] or a.dtype != b.dtype or a.valid != a.shape:
-        at.fail(op, f"pl.concat: {a} and {b} have to agree in rows and element type, and the first be full")
+        at.fail(op, f"pl.concat: {a} and {b} must have equal rows and dtypes, and all of the first must hold data")
     extra = b.valid[1]
     cols = a.shape[1] + b.shape[1]
     valid: tuple[Dim, Dim] = (b.valid[0], cols if extra == b.shape[1] else a.shape[1])
@@ -452,7 +503,7 @@ def _concat(at: RuleContext, op: Op) -> Typed:
 def _fillpad(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     if op.attrs["pad"] not in ("zero", "max", "min"):
-        at.fail(op, "pl.fillpad: pad is 'zero', 'max' or 'min'")
+        at.fail(op, "pl.fillpad: pad must be 'zero', 'max' or 'min'")
     return op, replace(x, valid=x.shape, pad=op.attrs["pad"])
 
 
@@ -462,7 +513,7 @@ def _fillpad(at: RuleContext, op: Op) -> Typed:
 def _cmp(at: RuleContext, op: Op) -> Typed:
     a = at.tile(op, 0)
     if op.attrs["mode"] not in ("eq", "ne", "lt", "le", "gt", "ge"):
-        at.fail(op, "pl.cmp: mode is eq, ne, lt, le, gt or ge")
+        at.fail(op, "pl.cmp: mode must be eq, ne, lt, le, gt or ge")
     args = op.args
     if isinstance(at.type_of(args[1]), ScalarType):
         args = (args[0], at.number(op, args[1], a.dtype))
@@ -475,7 +526,7 @@ def _cmp(at: RuleContext, op: Op) -> Typed:
 def _select(at: RuleContext, op: Op) -> Typed:
     mask, a, b = at.tile(op, 0), at.tile(op, 1), at.tile(op, 2)
     if mask.dtype != UINT8:
-        at.fail(op, f"pl.select: the mask comes from pl.cmp, found {mask}")
+        at.fail(op, f"pl.select: the mask must be a result of pl.cmp, found {mask}")
     _agree(at, op, a, b)
     return op, a
 
@@ -483,7 +534,7 @@ def _select(at: RuleContext, op: Op) -> Typed:
 def _gather(at: RuleContext, op: Op) -> Typed:
     x, indices = at.tile(op, 0), at.tile(op, 1)
     if indices.dtype not in (INT32, UINT32):
-        at.fail(op, f"pl.gather: indices are INT32, found {indices.dtype}")
+        at.fail(op, f"pl.gather: the dtype of indices must be INT32, found {indices.dtype}")
     return op, vector_tile(at, op, indices.shape, x.dtype, indices.valid)
 
 
@@ -493,24 +544,30 @@ _PATTERNS = {"P0101": 2, "P1010": 2, "P0001": 4, "P0010": 4, "P0100": 4, "P1000"
 def _gather_mask(at: RuleContext, op: Op) -> Typed:
     x = at.tile(op, 0)
     if op.attrs["pattern"] not in _PATTERNS:
-        at.fail(op, f"pl.gather_mask: pattern is one of {', '.join(_PATTERNS)}")
+        at.fail(op, f"pl.gather_mask: pattern must be one of {', '.join(_PATTERNS)}")
     dtype = op.attrs["dtype"] or x.dtype
     if dtype.size != x.dtype.size:
-        at.fail(op, f"pl.gather_mask: {dtype} and {x.dtype} differ in size")
+        at.fail(op, f"pl.gather_mask: the sizes of {dtype} and {x.dtype} must be equal")
     return op, vector_tile(at, op, (x.shape[0], x.shape[1] // _PATTERNS[op.attrs["pattern"]]), dtype)
 
 
 def _sort32(at: RuleContext, op: Op) -> Typed:
     x, indices = at.tile(op, 0), at.tile(op, 1)
     if x.shape[1] % 32 or indices.shape != x.shape or indices.dtype != UINT32:
-        at.fail(op, f"pl.sort32: {x} and {indices}: columns come in 32, indices are UINT32 of the same shape")
+        at.fail(
+            op,
+            (
+                f"pl.sort32: {x} and {indices}: the columns must be a multiple of 32, and the indices must "
+                "be UINT32 of the same shape"
+            ),
+        )
     return op, vector_tile(at, op, (x.shape[0], 2 * x.shape[1]), x.dtype)
 
 
 def _mrgsort(at: RuleContext, op: Op) -> Typed:
     x, length = at.tile(op, 0), op.args[1]
     if not isinstance(length, Const) or x.shape[1] % (4 * int(length.value)):
-        at.fail(op, f"pl.mrgsort: four blocks of block_len elements each have to divide {x.shape[1]} columns")
+        at.fail(op, f"pl.mrgsort: the number of columns, {x.shape[1]}, must be a multiple of 4 * block_len")
     return op, x
 
 
@@ -519,9 +576,15 @@ def _mrgsort(at: RuleContext, op: Op) -> Typed:
 
 def _product(at: RuleContext, op: Op, a: TileType, b: TileType) -> TileType:
     if a.shape[1] != b.shape[0]:
-        at.fail(op, f"{called(op.name)}: {a} has {a.shape[1]} columns, {b} has {b.shape[0]} rows")
+        at.fail(op, f"{called(op.name)}: the columns of {a} ({a.shape[1]}) must equal the rows of {b} ({b.shape[0]})")
     if a.dtype != b.dtype or a.dtype not in (FP32, FP16, BF16, INT8):
-        at.fail(op, f"{called(op.name)}: {a.dtype} and {b.dtype}; both are FP32, FP16, BF16 or INT8")
+        at.fail(
+            op,
+            (
+                f"{called(op.name)}: the dtypes {a.dtype} and {b.dtype} are not supported; both must be "
+                "FP32, FP16, BF16 or INT8"
+            ),
+        )
     for tile in (a, b):
         for extent, fractal in ((tile.shape[0], 16), (tile.shape[1], BLOCK // tile.dtype.size)):
             if extent % fractal:
@@ -537,7 +600,7 @@ def _matmul_acc(at: RuleContext, op: Op) -> Typed:
     acc = at.tile(op, 0)
     product = _product(at, op, at.tile(op, 1), at.tile(op, 2))
     if (acc.shape, acc.dtype) != (product.shape, product.dtype):
-        at.fail(op, f"pl.matmul_acc: the product is {product}, acc is {acc}")
+        at.fail(op, f"pl.matmul_acc: the product is {product}, but acc is {acc}")
     return op, replace(product, valid=acc.valid)
 
 

@@ -30,8 +30,8 @@ def _window(at: RuleContext, op: Op, number: int) -> WindowType:
     if not isinstance(type_, WindowType):
         name = at.operand_name(op, number)
         at.fail(
-            op, f"{called(op.name)}: {name} is {kind_text(type_)}, not a tensor in a window",
-            "declare it pld.DistributedTensor",
+            op, f"{called(op.name)}: {name} must be a tensor in a window, found {kind_text(type_)}",
+            "declare the parameter as pld.DistributedTensor",
         )  # fmt: skip
     return type_
 
@@ -44,21 +44,25 @@ def _get_comm_ctx(at: RuleContext, op: Op) -> Typed:
 def _rank(at: RuleContext, op: Op) -> Typed:
     type_ = at.type_of(op.args[0])
     if not isinstance(type_, ContextType):
-        at.fail(op, f"{called(op.name)}: ctx is {kind_text(type_)}", "pld.get_comm_ctx(window) is one")
+        at.fail(
+            op,
+            f"{called(op.name)}: ctx must be a communication context, found {kind_text(type_)}",
+            "get one from pld.get_comm_ctx(window)",
+        )
     return replace(op, args=(Ref(type_.window),)), ScalarType(INDEX)
 
 
 def _signal(at: RuleContext, op: Op) -> WindowType:
     window = _window(at, op, 0)
     if window.dtype != INT32:
-        at.fail(op, f"{called(op.name)}: signals are INT32, found {window.dtype}")
+        at.fail(op, f"{called(op.name)}: the dtype of signals must be INT32, found {window.dtype}")
     return window
 
 
 def _word(at: RuleContext, op: Op, name: str, words: tuple[str, ...]) -> None:
     if op.attrs[name] not in words:
         where = "pld.NotifyOp" if name == "op" else "pld.WaitCmp"
-        at.fail(op, f"{called(op.name)}: {name} is one of {where}, found {op.attrs[name]!r}")
+        at.fail(op, f"{called(op.name)}: {name} must be one of {where}, found {op.attrs[name]!r}")
 
 
 def _notify(at: RuleContext, op: Op) -> Typed:
@@ -81,7 +85,7 @@ def _cell(at: RuleContext, op: Op, signal: WindowType, operand: Operand) -> tupl
     offsets = at.indices(op, operand, len(signal.shape), "offsets")
     for axis, (offset, extent) in enumerate(zip(offsets, signal.shape, strict=True)):
         if isinstance(offset, Const) and isinstance(extent, int) and not 0 <= int(offset.value) < extent:
-            at.fail(op, f"{called(op.name)}: offset {offset.value} of axis {axis} lies outside of {signal}")
+            at.fail(op, f"{called(op.name)}: offset {offset.value} of axis {axis} is outside of {signal}")
     return offsets
 
 
@@ -119,15 +123,19 @@ def _transfer(at: RuleContext, op: Op) -> Typed:
     _window(at, op, 0 if op.name == "put" else 2)
     dst, src = at.tensor(op, 0), at.tensor(op, 2)
     if dst.dtype != src.dtype:
-        at.fail(op, f"{called(op.name)}: dst is {dst.dtype}, src {src.dtype}")
+        at.fail(op, f"{called(op.name)}: dst has the dtype {dst.dtype}, but src has {src.dtype}")
     _, peer, _, dst_offsets, src_offsets, shape = op.args
     if shape == ():
         if dst.shape != src.shape:
-            at.fail(op, f"{called(op.name)}: dst is {dst}, src {src}", "say with shape what is copied")
+            at.fail(
+                op,
+                f"{called(op.name)}: dst is {dst}, but src is {src}",
+                "give the shape of the copied part with shape=",
+            )
         shape = tuple(d if isinstance(d, Ref) else Const(d) for d in dst.shape)
     extents = at.indices(op, shape, len(dst.shape), "extents")
     if len(src.shape) != len(dst.shape):
-        at.fail(op, f"{called(op.name)}: dst has {len(dst.shape)} extents, src {len(src.shape)}")
+        at.fail(op, f"{called(op.name)}: dst has {len(dst.shape)} extents, but src has {len(src.shape)}")
     starts = []
     for number, offsets in ((0, dst_offsets), (2, src_offsets)):
         tensor = at.tensor(op, number)
@@ -137,9 +145,9 @@ def _transfer(at: RuleContext, op: Op) -> Typed:
         _fits(at, op, at.operand_name(op, number), tensor, at_, extents)
         starts.append(at_)
     if op.attrs.get("atomic") not in (None, "", "add"):
-        at.fail(op, f"{called(op.name)}: atomic is one of pld.AtomicType, found {op.attrs['atomic']!r}")
+        at.fail(op, f"{called(op.name)}: atomic must be a member of pld.AtomicType, found {op.attrs['atomic']!r}")
     if op.attrs.get("atomic") and dst.dtype not in _SUMMED:
-        at.fail(op, f"{called(op.name)}: {dst.dtype} cannot be added atomically")
+        at.fail(op, f"{called(op.name)}: the dtype {dst.dtype} cannot be added atomically")
     stages = _stages(at, op, dst, extents)
     args = (op.args[0], at.number(op, peer, INDEX), op.args[2], *starts, extents, *stages)
     return replace(op, args=args, attrs={"atomic": op.attrs.get("atomic", "")}), None
@@ -158,12 +166,12 @@ def _stages(at: RuleContext, op: Op, dst: TensorType, extents: tuple[Operand, ..
     chunks = [int(op.attrs[name]) for name in ("chunk_rows", "chunk_cols")]
     pipelined = bool(int(op.attrs["pipeline"]))
     if pipelined and not all(chunks):
-        at.fail(op, f"{called(op.name)}: pipeline needs chunk_rows and chunk_cols")
+        at.fail(op, f"{called(op.name)}: pipeline= needs chunk_rows= and chunk_cols=")
     tile_extents = [Const(chunks[1]) if axis == len(extents) - 1 and chunks[1] else e for axis, e in enumerate(extents)]
     if chunks[0] and len(tile_extents) > 1:
         tile_extents = [*(Const(1) for _ in tile_extents[:-2]), Const(chunks[0]), tile_extents[-1]]
     if not all(isinstance(extent, Const) for extent in tile_extents):
-        at.fail(op, f"{called(op.name)}: an extent is not known when compiling", "give chunk_rows and chunk_cols")
+        at.fail(op, f"{called(op.name)}: an extent is not known at compile time", "give chunk_rows= and chunk_cols=")
     rows, cols = rows_and_columns(static_extents(at, op, tuple(tile_extents), "shape"))
     elements = BLOCK // dst.dtype.size
     tile = TileType((rows, -(-cols // elements) * elements), dst.dtype, (rows, cols))
@@ -179,7 +187,7 @@ def _stages(at: RuleContext, op: Op, dst: TensorType, extents: tuple[Operand, ..
 def _alloc_window_buffer(at: RuleContext, op: Op) -> Typed:
     size, dtype = op.args[0], op.attrs["dtype"] or None
     if isinstance(size, tuple) != (dtype is not None):
-        at.fail(op, f"{called(op.name)} takes a number of bytes, or a shape and its dtype")
+        at.fail(op, f"{called(op.name)} takes either a number of bytes, or a shape and a dtype")
     shape = size if isinstance(size, tuple) else (size,)
     extents = tuple(at.number(op, extent, INDEX) for extent in shape)
     return replace(op, args=(extents,)), BufferType(tuple(at.dim(extent) for extent in extents), dtype)
@@ -189,15 +197,17 @@ def _window_of(at: RuleContext, op: Op) -> Typed:
     buffer = at.type_of(op.args[0])
     if not isinstance(buffer, BufferType):
         at.fail(
-            op, f"{called(op.name)}: {kind_text(buffer)} is not a window buffer", "pld.alloc_window_buffer makes one"
+            op,
+            f"{called(op.name)}: a window buffer is expected, found {kind_text(buffer)}",
+            "create a buffer with pld.alloc_window_buffer",
         )
     if not isinstance(op.args[1], tuple) or not op.args[1]:
-        at.fail(op, f"{called(op.name)}: shape is a list of extents")
+        at.fail(op, f"{called(op.name)}: shape must be a list of extents")
     shape = tuple(at.number(op, extent, INDEX) for extent in op.args[1])
     type_ = WindowType(tuple(at.dim(extent) for extent in shape), op.attrs["dtype"])
     sizes = [_bytes(buffer), _bytes(BufferType(type_.shape, type_.dtype))]
     if None not in sizes and sizes[1] > sizes[0]:  # type: ignore[operator]
-        at.fail(op, f"{called(op.name)}: {type_} has {sizes[1]} bytes, the buffer {sizes[0]}")
+        at.fail(op, f"{called(op.name)}: {type_} needs {sizes[1]} bytes, but the buffer has {sizes[0]}")
     return replace(op, args=(op.args[0], shape)), type_
 
 
@@ -211,11 +221,13 @@ def _index(at: RuleContext, op: Op) -> Typed:
     tensor = at.tensor(op, 0)
     items = op.items(1)
     if len(items) >= len(tensor.shape):
-        at.fail(op, f"{len(items)} indices of {tensor} leave no tensor", "pass the tensor, or fewer indices")
+        at.fail(
+            op, f"{len(items)} indices into {tensor} select no tensor", "pass the tensor itself, or use fewer indices"
+        )
     indices = tuple(at.number(op, index, INDEX) for index in items)
     for axis, (index, extent) in enumerate(zip(indices, tensor.shape, strict=False)):
         if isinstance(index, Const) and isinstance(extent, int) and not 0 <= int(index.value) < extent:
-            at.fail(op, f"index {index.value} of axis {axis} lies outside of {tensor}")
+            at.fail(op, f"index {index.value} of axis {axis} is outside of {tensor}")
     return replace(op, args=(op.args[0], indices)), TensorType(tensor.shape[len(items) :], tensor.dtype)
 
 

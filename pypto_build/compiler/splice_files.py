@@ -70,7 +70,7 @@ class Unit:
         passed = refit_arguments(function, module, old, self._payload(func_id))
         tensor_class = "ChipTensor" if re.search(r"\bChipTensor\b", text[entry:]) else "Tensor"
         bridge = bridges_subblock(function, module) and "pypto_runtime_subblock_id" in text[:entry]
-        print(f"[pto->cpp]   {name} takes other arguments: kernel_entry made anew")
+        print(f"[pto->cpp]   {name} takes other arguments than before: kernel_entry is generated again")
         head = replace_body(text, body, str(wrapper))
         head = head[: find_sentinels(head).end] + write_entry(name, passed, tensor_class, bridge=bridge)
         needs_ids = any(p.kind == "launch" or p.shared for p in passed)

@@ -217,7 +217,9 @@ class _Converter:
             if ref.name not in scope:
                 name = ref.name
                 raise CompileError(
-                    op.position, f"{name} has no value here", "assign it before the loop or in both branches"
+                    op.position,
+                    f"{name} has no value on some path to this line",
+                    "assign the variable before the loop, or in both branches",
                 )
             return scope[ref.name]
 

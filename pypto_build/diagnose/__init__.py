@@ -1,1 +1,1 @@
-"""Instruments: what a run left behind, read, related and put into words. Each tool is a command line of its own."""
+"""Instruments: read, relate and describe the records of a run. Each tool has its own command line."""

@@ -24,7 +24,7 @@ from pypto_build.toolchain.forks import outlive_readers
 
 
 def script_text(text: str) -> str:
-    """The commands as text; the name of a file that is there stands for what it holds. Raises ArtifactError."""
+    """Return the commands of a script, given as text or as the name of a file. Raises ArtifactError."""
     path = Path(text)
     try:
         is_file = path.is_file()
@@ -53,7 +53,7 @@ def tool_parser(name: str, text: str | None) -> argparse.ArgumentParser:
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, always: bool = True) -> None:
-    """Add the flags by which a tool learns what was built. Without `always`, the flag `--embedded` is optional."""
+    """Add the flags that name a built artifact. Without `always`, the flag `--embedded` is optional."""
     add = parser.add_argument
     add("artifact", type=Path, metavar="ARTIFACT_DIR")
     add("--platform", default="a2a3sim", metavar="P", help="a2a3sim or a5sim")
@@ -156,7 +156,7 @@ def one_of(option: str, value: str, choices: Sequence[str]) -> None:
 def require_one_rank(rank: str) -> None:
     """Raise a usage error if RANK= names another than the only rank of an artifact for one chip."""
     if rank not in ("", "0"):
-        raise ArtifactError(f"RANK={rank}", "the artifact is for one chip, which is rank 0", "leave it out")
+        raise ArtifactError(f"RANK={rank}", "the artifact runs on one chip, so its only rank is 0", "leave out RANK=")
 
 
 def taking_long(doing: str) -> AbstractContextManager[bool]:

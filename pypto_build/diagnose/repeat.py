@@ -33,7 +33,9 @@ class Repeat:
         return shlex.join(["scons", verb, f"JIT={artifact}", f"PLATFORM={platform}", *assignments])
 
     def direct(self, artifact: Path, platform: str, build_dir: Path, embedded: str, chips: Sequence[str] = ()) -> str:
-        """The replay tool itself, on what is built; `chips` are where the programs of a distributed artifact are."""
+        """Return the command line of the replay tool for an artifact that is built. `chips` are the directories of a
+        distributed artifact's programs.
+        """
         words = ["python", "-m", "pypto_build.replay.chips" if chips else "pypto_build.replay", str(artifact)]
         words += ["--platform", platform, "--build-dir", str(build_dir), "--embedded", embedded, *self.flags]
         return shlex.join([*words, *(word for chip in chips for word in ("--chip", chip))])

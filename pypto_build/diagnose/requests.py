@@ -1,4 +1,4 @@
-"""The runs that tools make: what their command line names, with results of their own, and what is said of a fault."""
+"""Runs that tools start: requests from their command lines, separate results, and messages for faults."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def engine_of(options: argparse.Namespace, variant: str = "", reference: bool = 
 
 
 def request_of(options: argparse.Namespace, results: Path) -> Request:
-    """A run of what the flags of `console.add_run_options` name, and `--seed`. No golden is made for it.
+    """Return the request for a run from the flags of `console.add_run_options` and `--seed`. It creates no golden.
 
-    With `--chip`, the chip programs have their own binaries, in directories named as that of `--binaries`.
+    With `--chip`, each chip program has its own binaries, in a directory with the name of `--binaries`.
     """
     binaries: Path | None = options.binaries
     chips = getattr(options, "chip", [])
@@ -56,13 +56,15 @@ def request_of(options: argparse.Namespace, results: Path) -> Request:
 
 
 def once_more(request: Request) -> Request:
-    """The request of a run that follows: DATA=reference is what the first one has made."""
+    """Return the request for a later run, in which DATA=reference is the data that the first run created."""
     made = request.results_dir / REFERENCE
     return replace(request, data=made) if is_reference(request.data) and made.is_dir() else request
 
 
 def run_tool_on_runs(name: str, tool: Callable[[], int]) -> int:
-    """`run_tool` for one that runs what was built: a fault of a run is a line too, and its status the tool's."""
+    """Run a tool that runs artifacts, as `run_tool` does. A fault of a run is printed in one line and sets the exit
+    status.
+    """
 
     def whole() -> int:
         try:

@@ -1,4 +1,4 @@
-"""Files that are made of a template: each mark in it stands for a text, whatever that holds."""
+"""Files that are made from a template. Each mark in the template is replaced by a text, whatever that text contains."""
 
 from __future__ import annotations
 

@@ -319,7 +319,7 @@ KINDS: dict[int, Kind] = {
     FaultKind.ARGUMENT_MISUSE: _submitted("task {number}: {text}", "correct the arguments in the orchestration"),
     FaultKind.TOO_MANY_ARGUMENTS: _submitted("task {number} has {count} arguments", "pass at most {limit}"),
     FaultKind.UNKNOWN_KERNEL: _submitted(
-        "task {number} submits func_id {func_id}, which no kernel has",
+        "task {number} submits func_id {func_id}, but no kernel in the manifest has this func_id",
         "kernels of this artifact: {known}; correct the submission or add it to KERNELS",
     ),
     FaultKind.WRONG_CORE_TYPE: _submitted(

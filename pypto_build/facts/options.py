@@ -6,6 +6,7 @@ from enum import Enum
 
 from pypto_build.facts.platforms import PLATFORMS
 from pypto_build.facts.run_options import (
+    FLAGS,
     NOT_NEGATIVE,
     OF_ITS_RECORDS,
     OF_SIMPLER,
@@ -61,7 +62,7 @@ _TABLE: dict[Group, tuple[Option, ...]] = {
         Option("CXX", TEXT, "", "the C++ compiler (default: g++, else clang++)"),
         Option("ARCH", TEXT, "",
             "the processor that kernels are compiled for; 'native' is this one (default: x86-64-v3)"),
-        Option("KERNEL_FLAGS", TEXT, "", "more flags for the compiler of kernels"),
+        Option("KERNEL_FLAGS", FLAGS, "", "more flags for the compiler of kernels"),
         Option("COMPILE_TIMEOUT", SECONDS, 600.0, "the seconds that the compilation of one kernel may take"),
         Option("CHECK", SWITCH, False, "1: check what every instruction of a kernel touches"),
         Option("CASE", TEXT, "", "with SCENE=, only these cases: NAME, CLASS::NAME, CLASS:: or ::NAME, with commas"),

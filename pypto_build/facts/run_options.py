@@ -44,6 +44,10 @@ LOG_LEVELS: dict[str, int] = {
 }
 
 
+#: The largest whole number that the runtime takes.
+LARGEST = 2**63 - 1
+
+
 class ValueKind(msgspec.Struct, frozen=True):
     """The values that an option accepts; ``what`` describes them in words."""
 
@@ -54,6 +58,7 @@ class ValueKind(msgspec.Struct, frozen=True):
     choices: tuple[str, ...] = ()
     listed: bool = False  # several, with commas between them
     is_path: bool = False
+    quoted: bool = False  # words as a shell splits them
 
 
 def one_of(*choices: str) -> ValueKind:
@@ -68,11 +73,12 @@ def level(highest: int) -> ValueKind:
 
 def whole(lowest: int) -> ValueKind:
     """Return a kind that accepts a whole number of at least ``lowest``."""
-    return ValueKind(int, f"a whole number that is {lowest} or more", lowest)
+    return ValueKind(int, f"a whole number from {lowest} to {LARGEST}", lowest)
 
 
 TEXT, LIST, SWITCH = ValueKind(), ValueKind(listed=True), ValueKind(bool, "0 or 1")
 PATH = ValueKind(is_path=True)
+FLAGS = ValueKind(what="flags with quotation marks in pairs", quoted=True)
 NOT_NEGATIVE = ValueKind(float, "a finite number of 0 or more", 0)
 SECONDS = ValueKind(float, "a number of seconds above 0", 0.001)
 DEVICE = ValueKind(int, "the number of a device", 0)

@@ -192,7 +192,7 @@ VERBS: dict[str, Verb] = {
         Verb(
             "why",
             "pypto_build.diagnose.why",
-            "show how one element of an output came about",
+            "show how one element of an output was computed",
             Needs.TRACED,
             _flags("OUT", "FROM", "AT", "JSON"),
             required=("AT",),

@@ -6,7 +6,7 @@ python -m pypto_build.interop.bisect ARTIFACT_DIR --build-dir OUT --axis A --goo
 Axes:
 
 - simpler, pto_isa: G and B are revisions, or PATH@REVISION of a local clone.
-- kernel: G and B are two artifacts with the same kernels.
+- kernel: G and B are two artifacts with the same kernels, or revisions of this one (tags, branches, commits).
 - hunk: as kernel, with the differences of their files split into hunks.
 - ptoas: G and B are assemblers, paths or `own`; each unit is assembled by one of the two.
 - flags: G and B are flags of the kernels' compiler.
@@ -25,6 +25,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ from pypto_build.facts.run_options import OF_SIMPLER, SIMPLER
 from pypto_build.farm.session import FarmSession, add_farm_options, refuse_here, session_of
 from pypto_build.interop.steps import Candidate, Outcome, Runner, Trial, signature
 from pypto_build.replay.verdict import Verdict
-from pypto_build.toolchain import ToolchainError, pins
+from pypto_build.toolchain import ToolchainError, git, pins
 from pypto_build.toolchain.python import own_environment, own_tool
 
 # The two search algorithms of a bisection, independent of what they search.
@@ -258,30 +259,56 @@ def _bisect(options: argparse.Namespace) -> int:
             culprit = _files(runner, options.build_dir / "bisect.mix", *ends)
         else:
             search = _files if options.axis == "kernel" else _hunks
-            good, bad = (_end(*end, artifact.root) for end in (("GOOD", options.good), ("BAD", options.bad)))
+            scratch = options.build_dir / "bisect.revisions"
+            good, bad = (_end(*end, artifact.root, scratch) for end in (("GOOD", options.good), ("BAD", options.bad)))
             culprit = search(runner, options.build_dir / "bisect.mix", good, bad)
     return _report(runner, options.axis, culprit)
 
 
-def _end(option: str, named: str, artifact: Path) -> Path:
-    """Return the artifact at an end, by path or by a name beside ``artifact``."""
+def _end(option: str, named: str, artifact: Path, scratch: Path) -> Path:
+    """Return the artifact at an end: a path, a name beside ``artifact``, or ``artifact`` at a revision of its
+    repository, which is written below ``scratch``.
+    """
     places = (artifact.parent, os.environ.get("PYPTO_PROG_BUILD_DIR") or "build_output")
-    return resolve_jit(named, *places, option=option)
+    try:
+        return resolve_jit(named, *places, option=option)
+    except ArtifactError:
+        commit = git.find_commit("-C", str(artifact), revision=named)
+        if not commit:
+            raise
+    return _at_commit(artifact, commit, scratch / commit[:12], f"{option}={named}")
+
+
+def _at_commit(artifact: Path, commit: str, directory: Path, option: str) -> Path:
+    """Write the artifact of a commit, with the data of today where the commit has none."""
+    shutil.rmtree(directory, ignore_errors=True)
+    root, packed = directory / artifact.name, directory / "files.tar"
+    root.mkdir(parents=True)
+    run = git.run_git("-C", str(artifact), "archive", f"--output={packed.resolve()}", commit)
+    if run.returncode:
+        raise _Ends(f"{option}: the commit does not have {artifact.name}: {git.reason(run)}; name another one")
+    with tarfile.open(packed) as files:
+        files.extractall(root, filter="data")
+    if not (root / "data").exists() and (artifact / "data").is_dir():
+        shutil.copytree(artifact / "data", root / "data")
+    return root
 
 
 def _ends(runner: Runner, good: Trial, bad: Trial, names: tuple[object, object]) -> None:
     """Try both ends: the bad one defines the failure, and the good one must not show it."""
     if good.outcome != "good":
-        raise _Ends(f"GOOD={names[0]}: does not pass ({good.signatures[0]}, see {runner.log}); name one that does")
+        raise _Ends(
+            f"GOOD={names[0]}: does not pass ({good.signatures[0]}, see {runner.log}); name a version that passes"
+        )
     if runner.record.bad_signature:
         return
     failures = [one for one in bad.signatures if one != "pass"]
     if not failures:
-        raise _Ends(f"BAD={names[1]}: passes; name one that fails, or raise REPEATS= if it fails now and then")
+        raise _Ends(f"BAD={names[1]}: passes; name a version that fails, or raise REPEATS= if it fails only sometimes")
     runner.record.bad_signature = failures[0]
     bad.outcome = "bad"
     runner.save()
-    print(f"[bisect] bad means: {failures[0]}", flush=True)
+    print(f"[bisect] a step counts as bad if it shows: {failures[0]}", flush=True)
 
 
 def _revisions(runner: Runner, artifact: Artifact, axis: str, good: str, bad: str) -> list[str]:
@@ -289,10 +316,10 @@ def _revisions(runner: Runner, artifact: Artifact, axis: str, good: str, bad: st
     repository = pins.Repository(_PROJECT[axis])
     first, last = (pins.find_commit(repository, revision) for revision in (good, bad))
     if not repository.is_ancestor(first, last):
-        raise _Ends(f"GOOD={good}: BAD={bad} is not a descendant of it; name an ancestor")
+        raise _Ends(f"GOOD={good}: BAD={bad} is not a descendant of this commit; name an ancestor of BAD=")
     commits = repository.between(first, last)
     if len(commits) < 2:
-        raise _Ends(f"GOOD={good}: is the same commit as BAD={bad}; name two different ones")
+        raise _Ends(f"GOOD={good}: is the same commit as BAD={bad}; name two different commits")
 
     def step(commit: str) -> Trial:
         return runner.run(commit, artifact.root, [_FLAG[axis], commit])
@@ -355,7 +382,7 @@ def _hunks(runner: Runner, mix: Path, good: Path, bad: Path) -> list[str]:
 def _assembled(artifact: Artifact, build_dir: Path, platform: str, assembler: str) -> Path:
     """Return a copy of the artifact, in its own directory, with all modules assembled by ``assembler``."""
     if assembler != _OWN and shutil.which(assembler) is None:
-        raise _Ends(f"{assembler}: no such program; name a ptoas, or 'own' for the assembler that is built in")
+        raise _Ends(f"{assembler}: no such program; name a ptoas executable, or 'own' for the built-in assembler")
     label = hashlib.sha256(assembler.encode()).hexdigest()[:8]
     modules, output = (build_dir / f"bisect.{kind}" / label / artifact.root.name for kind in ("modules", "assembled"))
     shutil.rmtree(modules.parent, ignore_errors=True)
@@ -374,7 +401,7 @@ def _parts(good: Path, bad: Path) -> list[str]:
     """Return the files that differ between two artifacts."""
     parts = _different(load_artifact(good), load_artifact(bad))
     if not parts:
-        raise _Ends(f"GOOD={good}: has the same kernels and orchestration as BAD={bad}; name two that differ")
+        raise _Ends(f"GOOD={good}: has the same kernels and orchestration as BAD={bad}; name two artifacts that differ")
     return parts
 
 
@@ -389,7 +416,7 @@ def _flags(runner: Runner, artifact: Artifact, good: str, bad: str) -> list[str]
     base, words = shlex.split(good), shlex.split(bad)
     parts = [word for word in words if word not in base]
     if not parts:
-        raise _Ends(f"BAD={bad}: adds no flag to those of GOOD={good}; add one")
+        raise _Ends(f"BAD={bad}: has no flag that GOOD={good} lacks; add a flag")
 
     def candidate(chosen: Sequence[str], _: Path) -> Candidate:
         flags = shlex.join([*base, *chosen])
@@ -405,7 +432,7 @@ def _different(good: Artifact, bad: Artifact) -> list[str]:
     if names != set(theirs):
         only = ", ".join(sorted(names ^ set(theirs)))
         raise _Ends(
-            f"BAD={bad.root}: its kernels are not those of GOOD={good.root} ({only}); compile both from one program"
+            f"BAD={bad.root}: has other kernels than GOOD={good.root} ({only}); compile both artifacts from one program"
         )
     pairs = [(kernel.source, theirs[kernel.name]) for kernel in good.kernels]
     pairs.append((good.orchestration.source, bad.orchestration.source))
@@ -429,7 +456,7 @@ def _report(runner: Runner, axis: str, culprit: list[str]) -> int:
     steps = runner.record.steps
     skipped = [step for step in steps if step.outcome == "skip"]
     is_exact = axis not in _PROJECT or len(culprit) == 1
-    print(f"[bisect] {len(steps)} steps, {len(skipped)} skipped; bad means: {runner.record.bad_signature}")
+    print(f"[bisect] {len(steps)} steps, {len(skipped)} skipped; a bad step shows: {runner.record.bad_signature}")
     print(f"[bisect] {'culprit' if is_exact else 'one of these, since some could not be tested'}:")
     for one in culprit:
         print(f"  {one}")

@@ -81,7 +81,7 @@ def replay_compiled(
         ArtifactError: there is no such platform, artifact, case or parameter.
     """
     if platform not in PLATFORMS:
-        raise ArtifactError("replay_compiled()", f"unknown platform '{platform}'", f"one of {', '.join(PLATFORMS)}")
+        raise ArtifactError("replay_compiled()", f"unknown platform '{platform}'", f"use one of {', '.join(PLATFORMS)}")
     root = artifact_root(work_dir)
     name = (load_distributed(root) if is_distributed(root) else load_artifact(root)).name
     words = [*own_tool("pypto_build.cli"), "replay", str(root), "-p", platform, "--force"]
@@ -110,8 +110,8 @@ def _options_of(fields: Mapping[str, object]) -> dict[str, object]:
     names = {field: option.name for option in RUN_OPTIONS.values() for field in option.fields}
     for field in fields:
         if field not in names:
-            message = f"simpler_kwargs: '{field}' is not a field of a run's configuration"
-            raise ArtifactError("replay_compiled()", message, f"they are {', '.join(names)}")
+            message = f"simpler_kwargs: '{field}' is not a field of the run configuration"
+            raise ArtifactError("replay_compiled()", message, f"the fields are {', '.join(names)}")
     return {names[field]: value for field, value in fields.items()}
 
 
@@ -142,7 +142,9 @@ def _save(root: Path, arguments: Sequence[Argument], directory: Path) -> list[Pa
     if len(params) != len(arguments):
         names = ", ".join(param.name for param in params)
         raise ArtifactError(
-            "replay_compiled()", f"got {len(arguments)} arguments for {len(params)} parameters", f"they are {names}"
+            "replay_compiled()",
+            f"got {len(arguments)} arguments for {len(params)} parameters",
+            f"the parameters are {names}",
         )
     directory.mkdir()
     for param, argument in zip(params, arguments, strict=True):
@@ -150,7 +152,7 @@ def _save(root: Path, arguments: Sequence[Argument], directory: Path) -> list[Pa
         if is_tensor != (param.kind == "tensor"):
             type_name = type(argument).__name__
             raise ArtifactError(
-                "replay_compiled()", f"parameter '{param.name}' is a {param.kind}", f"not a {type_name}"
+                "replay_compiled()", f"parameter '{param.name}' is a {param.kind}", f"do not pass a {type_name}"
             )
         torch.save(_saved(param, argument), directory / f"{param.name}.pt")
     return params

@@ -55,7 +55,11 @@ def run_fault(kind: str, message: str, platform: str, device: int) -> RunFault:
             return RunFault("usage_error", ErrorInfo(kind, message, hint="name another one with SIMPLER="))
         case "device":
             missing = re.search(r"\S+ (?:not found|does not exist)|No such file[^;]*", message)
-            hint = "build simpler's runtime for this platform" if missing else "is the device there, and free? -d N"
+            hint = (
+                "build simpler's runtime for this platform"
+                if missing
+                else ("check that the device exists and is free; choose another with -d N")
+            )
             target = f"device {device} of {platform}" if not PLATFORMS[platform].simulated else platform
             message = f"{target} cannot be used: {message.rstrip('.')}"
             return RunFault("runtime_error", ErrorInfo("device", message, hint=hint))

@@ -74,7 +74,9 @@ def plan(artifact: Artifact, build_dir: Path, binaries: Path, platform: str) -> 
     edited = [pto for pto in artifact.root.glob("ptoas/*.pto") if _newer(pto, pto.with_suffix(".cpp"))]
     if edited:
         problem = "is newer than what was assembled from it, so PyPTO would assemble it and build again"
-        raise ArtifactError(edited[0], problem, "put it into the kernels first: scons splice WRITE=1")
+        raise ArtifactError(
+            edited[0], problem, "splice the edited modules into the kernels first: scons splice WRITE=1"
+        )
     interface = read_interface(build_dir / "interface.json")
     compiled, beside = built(interface, binaries, platform), beside_sources(artifact.root, platform)
     check_binaries(compiled, interface, platform)
@@ -102,7 +104,8 @@ def binary_context(artifact: Artifact, home: SimplerHome, platform: str) -> dict
         if not revision or revision.endswith("+"):
             problem = "has uncommitted changes" if revision else "is not a checkout of a known revision"
             raise ToolchainError(
-                f"{checkout}: {problem}, so PyPTO would not take its binaries as fresh; use a clean one"
+                f"{checkout}: {problem}, so PyPTO would compile again instead of using these "
+                "binaries; use a clean checkout"
             )
     return {
         "platform": platform,

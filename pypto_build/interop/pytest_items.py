@@ -73,7 +73,7 @@ def find_case(root: Path, name: str) -> Path:
     """Return the data directory of a case. Raises a usage error that lists the existing cases."""
     cases = find_cases(root)
     if name not in cases:
-        raise ArtifactError(root, f"has no case '{name}'", f"it has {', '.join(cases)}")
+        raise ArtifactError(root, f"has no case '{name}'", f"its cases are {', '.join(cases)}")
     return cases[name]
 
 
@@ -93,7 +93,7 @@ class Manifest(pytest.File):
         cases, chosen = find_cases(root), listed(self.config, "--case")
         for case in chosen:
             if case not in cases:
-                raise pytest.UsageError(f"--case {case}: no such case in {self.path}; it has {', '.join(cases)}")
+                raise pytest.UsageError(f"--case {case}: no such case in {self.path}; its cases are {', '.join(cases)}")
         for case in chosen or cases:
             for name in named_platforms(self.config) or ["a2a3sim"]:
                 data = None if case == SNAPSHOT_CASE else cases[case]

@@ -108,7 +108,11 @@ def _runtime(artifact: Distributed, programs: Mapping[str, tuple[Interface, Bina
     runtimes = {interface.runtime for interface, _ in programs.values()}
     if len(runtimes) > 1:
         both = " and ".join(sorted(runtimes))
-        raise ArtifactError(artifact.root, f"its chip programs are for {both}", "simpler runs one of them at a time")
+        raise ArtifactError(
+            artifact.root,
+            f"its chip programs use both runtimes: {both}",
+            "simpler can run only one of them at a time",
+        )
     return runtimes.pop() if runtimes else artifact.config.runtime
 
 

@@ -55,7 +55,9 @@ def write_scene_test(
         if present == text:
             return path
         if is_edited(present):
-            raise ArtifactError(path, "was edited since it was written", "FORCE=1 (--force) writes it anew")
+            raise ArtifactError(
+                path, "was edited after 'scons scene_test' wrote it", "overwrite it with FORCE=1 (--force)"
+            )
     write_bytes(path, text.encode())
     return path
 
@@ -87,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"[scene_test] wrote {from_here(path)}")
     todos = [line for line in path.read_text(encoding="utf-8").splitlines() if "# TODO" in line]
     for line in todos:
-        print(f"  to fill in: {line.partition('# TODO: ')[2]}")
+        print(f"[scene_test] fill in: {line.partition('# TODO: ')[2]}")
     return 0
 
 

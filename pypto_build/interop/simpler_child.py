@@ -140,7 +140,7 @@ class Session:
                 except TypeError:  # a level that used to be a switch
                     setattr(config, name, bool(value))
             elif names[0] not in _DROPPED:
-                raise Unfit("usage_error", f"this simpler has no option {names[0]}")
+                raise Unfit("usage_error", f"this version of simpler has no option {names[0]}")
         return config
 
     def arguments(self) -> Any:

@@ -110,7 +110,7 @@ class Runner:
             return Progress(question)
         if record.question == question and record.steps and not record.culprit:
             steps = "1 step" if len(record.steps) == 1 else f"{len(record.steps)} steps"
-            print(f"[bisect] continuing after {steps}; delete {self._file} to start over")
+            print(f"[bisect] continues after {steps}; delete {self._file} to start over")
             return record
         return Progress(question)
 

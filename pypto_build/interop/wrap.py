@@ -90,18 +90,21 @@ def _tell(events: list[dict[str, Any]], status: int) -> None:
     """Print the artifacts and data that exist now, and the errors."""
     if not events:
         print(
-            "[wrap] no Python process was hooked: the command started none, or started it with -I, -S or -E",
+            "[wrap] nothing was recorded: the command started no Python process, or started it with -I, -S or -E",
             file=sys.stderr,
         )
     for name in dict.fromkeys(event["missing"] for event in events if "missing" in event):
-        print(f"[wrap] this version has no {name}: it was left out", file=sys.stderr)
+        print(f"[wrap] this version of PyPTO has no {name}, which is therefore not recorded", file=sys.stderr)
     for name in dict.fromkeys(event["other"] for event in events if "other" in event):
         print(
-            f"[wrap] --runtime-dir is of another program than '{name}', which was compiled and run as usual",
+            f"[wrap] --runtime-dir belongs to another program than '{name}', which was compiled and run as usual",
             file=sys.stderr,
         )
     for directory in dict.fromkeys(event["unnamed"] for event in events if "unnamed" in event):
-        print(f"[wrap] {directory}: no compiled_meta.json names its parameters: no snapshot", file=sys.stderr)
+        print(
+            f"[wrap] {directory}: no snapshot was taken, because no compiled_meta.json names the parameters",
+            file=sys.stderr,
+        )
     ran: dict[str, dict[str, Any]] = {}
     for event in events:
         if "ran" in event:
@@ -110,7 +113,7 @@ def _tell(events: list[dict[str, Any]], status: int) -> None:
             before["platform"] = before["platform"] or event["platform"]
             before["snapshot"] = before["snapshot"] or event["snapshot"]
     if events and not ran:
-        print("[wrap] the script ran no PyPTO program", file=sys.stderr)
+        print("[wrap] the script did not run a PyPTO program", file=sys.stderr)
     for directory, what in ran.items():
         platform = f" -p {shlex.quote(what['platform'])}" if what["platform"] else ""
         print(f"[wrap] {_snapshot(Path(directory), what['snapshot'], status)}")

@@ -27,8 +27,7 @@ from .questions import CALLS, OWNERS, STATUS, answer, is_question, status
 _TABLE = "/proc/self/mountinfo"
 #: File systems whose time of status change no program sets, and of which the system holds nothing that is out of date.
 _KEEPS_TIMES = re.compile(
-    "bcachefs|btrfs|cramfs|devtmpfs|erofs|ext2|ext3|ext4|f2fs|iso9660|jfs|nilfs2|overlay|ramfs|"
-    "reiserfs|rootfs|squashfs|tmpfs|udf|xfs|zfs"
+    "bcachefs|btrfs|cramfs|erofs|ext2|ext3|ext4|f2fs|iso9660|jfs|nilfs2|overlay|reiserfs|squashfs|udf|xfs|zfs"
 )
 #: File systems of the system's own tables.
 _TABLES = re.compile(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import marshal
 import os
 import re
 import stat
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 
 from pypto_build.artifact.files import read_bytes, write_bytes
@@ -155,7 +157,7 @@ def _unwatched(compiler: str, watcher: Path, environment: Mapping[str, str]) -> 
 
 
 def obstacle(compiler: str, environment: Mapping[str, str]) -> str:
-    """If `library` builds nothing, return in one line why tools cannot be observed and what to do."""
+    """If `library` builds nothing, return why this compiler's tools cannot be observed; empty if they can be."""
     with tempfile.TemporaryDirectory(prefix="pypto-witness-") as name:
         watcher = Path(name, "watcher.so")
         command = [compiler, *_FLAGS, str(SOURCE), "-o", str(watcher), "-lc", "-ldl"]
@@ -171,7 +173,7 @@ def obstacle(compiler: str, environment: Mapping[str, str]) -> str:
             return f"{compiler} does not compile the library that watches: {complaint.strip()}"
         if program := _unwatched(compiler, watcher, environment):
             return f"{program} loads no library before it starts, as programs that are linked statically"
-    return f"the library that watches cannot be kept in {os.environ.get('PYPTO_BUILD_CACHE') or '~/.cache/pypto-build'}"
+    return ""
 
 
 def read_account(log: Path, argv: Sequence[str], private: Iterable[str]) -> Account:
@@ -432,10 +434,10 @@ def of_python(account: Account, foreign: bool = False) -> Account:
 
 
 def remove_stale_bytecode(account: Account) -> str:
-    """Remove the user's compiled modules that are older than their sources; return such a source, empty if none.
+    """Remove the user's compiled modules that differ from their sources; return such a source, empty if none.
 
-    Python loads a stale module if its source has the recorded size and time. A file that cannot be removed makes the
-    account ``unseen``.
+    Python loads a stale module if its source has the recorded size and time, or if the module says that its source does
+    not count. A file that cannot be removed makes the account ``unseen``.
     """
     homes, stale = _Homes(account), ""
     for path in account.files:
@@ -443,13 +445,26 @@ def remove_stale_bytecode(account: Account) -> str:
         if source == path or source.startswith(_PACKAGE) or homes.installed(source) or homes.is_of_path(source):
             continue
         with suppress(FileNotFoundError):
-            if os.stat(source).st_ctime_ns > os.stat(path).st_ctime_ns:
+            if os.stat(source).st_ctime_ns > os.stat(path).st_ctime_ns or not _is_of(source, path):
                 try:
                     os.unlink(path)
                     stale = source
                 except OSError:
                     account.unseen = account.unseen or path
     return stale
+
+
+def _is_of(source: str, compiled: str) -> bool:
+    """Return False if a module that this Python compiled has other code than its source."""
+    data = Path(compiled).read_bytes()
+    if data[:4] != MAGIC_NUMBER or compiled != cache_from_source(source, optimization=""):
+        return True
+    text = Path(source).read_bytes()
+    try:
+        codes = [compile(text, source, "exec", dont_inherit=True, optimize=0) for _ in range(2)]
+        return codes[0] != codes[1] or marshal.loads(data[16:]) == codes[0]  # they differ if a constant is NaN
+    except (SyntaxError, ValueError, EOFError, TypeError):
+        return False
 
 
 def _looked_at(account: Account) -> set[str]:

@@ -40,7 +40,7 @@ def require_names(module: Module) -> None:
     """Raise PtoError for a function whose name is invalid in C++ or Python, or as a kernel's file."""
     for function in module.functions():
         if function.body is not None and not _IDENTIFIER.fullmatch(function.name):
-            what = "its name is not an identifier of C++; use letters, digits and _"
+            what = "the name is not a C++ identifier; use letters, digits and _"
             raise module.error(function, what)
 
 
@@ -98,7 +98,7 @@ def _callees_first(module: Module) -> list[Function]:
         if function.name in done:
             return
         if function.name in visiting:
-            raise module.error(function, "calls itself")
+            raise module.error(function, "calls itself, which is not supported")
         visiting.add(function.name)
         for op in function.walk():
             callee = by_name.get(getattr(op.attrs.get("callee"), "name", "")) if TABLE[op.name].fn == "call" else None
@@ -130,7 +130,7 @@ def place_tiles(function: Function, module: Module, arch: str) -> dict[int, int]
         start = -(-top.get(space, 0) // 128) * 128
         top[space] = start + size
         if top[space] > CAPACITY[arch or "a2a3"].get(space, 1 << 62):
-            message = f"has no address, and {size} bytes do not fit into {space} beside the others; give addresses"
+            message = f"has no address, and {size} bytes do not fit into {space} beside the other tiles; give addresses"
             raise module.error(op, message)
         placed[id(op)] = start
     return placed

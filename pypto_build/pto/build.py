@@ -44,7 +44,7 @@ def operation(
             if not layout.format or role.name in typed:
                 op.types[role.name] = tuple(type_ for _, type_ in pairs)
     if definition.results >= 0 and len(results) != definition.results:
-        raise ValueError(f"{name} has {definition.results} results, found {len(results)}")
+        raise ValueError(f"{name} has {definition.results} results, but {len(results)} are given")
     op.results = tuple(value for value, _ in results)
     if not definition.result:
         op.result_types = tuple(type_ for _, type_ in results)

@@ -34,8 +34,10 @@ def find_sentinels(wrapper: str, path: str = "<wrapper>") -> Sentinels:
     """Return the offsets of the body. Raises PtoError if the wrapper lacks a pair of sentinels."""
     begin, end = _BEGIN.search(wrapper), _END.search(wrapper)
     if begin is None or end is None or end.start() < begin.end():
-        what = f"has no '{BODY_SENTINEL}' line" if begin is None else "has no entry point line behind its body"
-        raise PtoError(SourcePosition(path), f"{what}; this file cannot take a new body, compile the program again")
+        what = f"has no '{BODY_SENTINEL}' line" if begin is None else "has no line of the entry point after the body"
+        raise PtoError(
+            SourcePosition(path), f"{what}, so no new body can be written into this file; compile the program again"
+        )
     return Sentinels(begin.end() + 1, end.start(), end[1] != "Kernel")
 
 

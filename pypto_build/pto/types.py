@@ -309,11 +309,11 @@ def _tile(text: str, body: str) -> Type:
 def _tile_of(text: str, values: dict[str, str]) -> TileType:
     for key, allowed in _TILE_ALLOWED.items():
         if key in values and values[key] not in allowed:
-            raise TypeSyntaxError(f"tile_buf: {key} is one of {', '.join(allowed)}, found '{values[key][:30]}'")
+            raise TypeSyntaxError(f"tile_buf: {key} must be one of {', '.join(allowed)}, found '{values[key][:30]}'")
     pad, compact = (values.get(key, "0") for key in ("pad", "compact"))
     compact = _COMPACT_NAMES.get(compact, compact)
     if compact not in _COMPACT_NAMES.values():
-        raise TypeSyntaxError(f"tile_buf: compact is one of {', '.join(_COMPACT_NAMES)}, found '{compact[:30]}'")
+        raise TypeSyntaxError(f"tile_buf: compact must be one of {', '.join(_COMPACT_NAMES)}, found '{compact[:30]}'")
     extent = {k: DYNAMIC if values.get(k, "?") == "?" else _number(values[k], k) for k in ("v_row", "v_col")}
     return TileType(
         text,

@@ -34,6 +34,11 @@ _ALONE = frozenset(
 )
 
 
+def _is_alone(word: str) -> bool:
+    """Return True for an option of a command that goes on by itself, or that runs SCons more than once."""
+    return word in ("WATCH=1", "--watch") or word.startswith("--batch-manifest")
+
+
 def main() -> int:
     """Run the command line; return the exit status."""
     if reason := unsupported():
@@ -53,7 +58,7 @@ def main() -> int:
         return 0
     if alone:
         words.remove("--no-server")
-    if alone or not words or words[0] in _ALONE or "WATCH=1" in words or "--watch" in words or not may_use_server():
+    if alone or not words or words[0] in _ALONE or any(map(_is_alone, words)) or not may_use_server():
         return _here(words)
     socket_dir = directory()
     if socket_dir is None:

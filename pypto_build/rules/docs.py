@@ -141,7 +141,7 @@ env.ReplayTest(name="softmax_test", artifact=program, platform=["a2a3sim", "a5si
 ```
 
 `scons test` runs every test and goes on whatever fails. `scons softmax_test` runs one. `examples/repository/` has more.
-`scons test 'NAME*'` runs the tests with such names, and `LIST=1` lists them.
+`scons test 'NAME*'` runs the tests with such names, and `--list` (or `LIST=1`) lists them.
 
 ## Names, nodes and paths
 

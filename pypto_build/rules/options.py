@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import math
 import os
+import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pypto_build.facts.options import OPTIONS
-from pypto_build.facts.run_options import RUN_OPTIONS, ValueKind
+from pypto_build.facts.run_options import LARGEST, RUN_OPTIONS, ValueKind
 from pypto_build.terminal import escaped
 
 
@@ -69,6 +70,11 @@ def _parse(kind: ValueKind, text: str) -> bool | int | float | str | None:
     """Return the value of a text; None if it has none."""
     if kind.type is bool:
         return _SWITCHED.get(text.lower())
+    if kind.quoted:
+        try:
+            shlex.split(text)
+        except ValueError:
+            return None
     if kind.type is str:
         return text if text in (kind.choices or (text,)) else None
     if kind.max is not None and text not in map(str, range(kind.max + 1)):
@@ -77,4 +83,5 @@ def _parse(kind: ValueKind, text: str) -> bool | int | float | str | None:
         number = int(text) if kind.type is int else float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) and (kind.min is None or number >= kind.min) else None
+    highest = LARGEST if kind.type is int else sys.float_info.max
+    return number if (-highest if kind.min is None else kind.min) <= number <= highest else None

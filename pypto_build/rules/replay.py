@@ -41,7 +41,7 @@ from pypto_build.rules.machinery.deferred import Deferred
 from pypto_build.rules.machinery.environment import program_environment
 from pypto_build.rules.machinery.python_tools import python_tool
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
-from pypto_build.rules.machinery.steps import Step, announce, made_by_us, perform
+from pypto_build.rules.machinery.steps import IS_DIRECTORY, Step, announce, made_by_us, perform
 from pypto_build.rules.machinery.verdicts import INTERRUPTED
 from pypto_build.rules.machinery.workspace import Workspace, as_it_is, escape, workspace_of
 from pypto_build.rules.outcomes import outcome_of, outcomes_of, wants_files
@@ -287,9 +287,9 @@ def _settings(
 
 
 def _runs_by_itself(workspace: Workspace, targets: ArtifactTargets) -> bool:
-    """Return True if a replay may load its modules while its inputs are built."""
+    """Return True if a replay may load its modules while its inputs are built. It then prints all that it has."""
     plain = workspace.confine is as_it_is and targets.embedded is not None and not workspace.of_batch
-    return plain and not GetOption("no_exec")
+    return plain and not GetOption("no_exec") and _shown_by(workspace) is run_streaming
 
 
 @dataclass
@@ -554,11 +554,7 @@ def _replay(target: Nodes, source: Nodes, env: Environment) -> int:
         raise
     except OSError as error:  # of a file of ours below OUT: the last verdict is about other files
         is_directory = isinstance(error, IsADirectoryError)
-        what = (
-            "this is a directory, but the build has to write a file with this name"
-            if is_directory
-            else error.strerror or str(error)
-        )
+        what = IS_DIRECTORY if is_directory else error.strerror or str(error)
         path = error.filename2 or error.filename or replay.targets.output
         info = ErrorInfo("usage_error", f"{path}: {what}", hint="remove it" if is_directory else "")
         terminal.complain(f"scons: {info}")

@@ -319,7 +319,7 @@ def _check_names(target: Nodes, source: Nodes, env: Environment) -> int:
     if any(_selected(workspace, name, tags) for name, tags in replays.tags.items()):
         return 0
     patterns = workspace.options["NAMES"]
-    terminal.complain(f"scons: *** NAMES={patterns}: no test has such a name; scons test LIST=1 lists them")
+    terminal.complain(f"scons: *** NAMES={patterns}: no test has such a name; scons test --list lists them")
     return EXIT_STATUS["usage_error"]
 
 

@@ -6,9 +6,10 @@ import gc
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from importlib import import_module
+from optparse import OptionConflictError
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,7 @@ def _begin(env: Environment) -> None:
     if GetOption("num_jobs") == 1:
         SetOption("num_jobs", len(os.sched_getaffinity(0)))
     _take_patterns()
+    _take_list()
     turn = _choose_job(env) if names_many(ARGUMENTS) else None
     options = parse_options(ARGUMENTS)
     terminal.show_details(options["VERBOSE"])
@@ -128,6 +130,14 @@ def _begin(env: Environment) -> None:
         "PYPTO_WITHOUT_SHELL": {"SPAWN": spawner(workspace.confine, by_shell=False), "SHELL": None, "ESCAPE": str},
         "IMPLICIT_COMMAND_DEPENDENCIES": 0,
     }
+
+
+def _take_list() -> None:
+    """Accept `scons test --list` as LIST=1, unless the user's scripts have a flag of this name."""
+    with suppress(OptionConflictError):
+        SCons.Script.AddOption("--list", dest="pypto_list", action="store_true", help="with test: LIST=1")
+        if GetOption("pypto_list"):
+            ARGUMENTS["LIST"] = "1"
 
 
 def _take_patterns() -> None:

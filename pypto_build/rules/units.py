@@ -53,6 +53,8 @@ _FOR_DEVICES = r"(?m)^[ \t]*#if !defined\(__CPU_SIM\)\n(?:[ \t]*(?!#[ \t]*(?:if|
 _MOST_SCANNED = 64 << 20
 # The error of compilers for a missing file.
 _MISSING = re.compile(r"fatal error: .*(No such file|file not found)")
+# A file that includes itself without end: the compiler prints thousands of lines.
+_ENDLESS = re.compile("#include nested (depth|too deeply)")
 # `__DATE__` and `__TIME__` are those of the first second of 2000 in every compilation.
 _EPOCH = {"SOURCE_DATE_EPOCH": "946684800"}
 
@@ -321,7 +323,7 @@ def _compile_by_name(compile_: Spawn, command: list[str], env: dict[str, str]) -
     end = len(words) - 1 - words[::-1].index("-c")
     words[end:end] = ["-include", str(note)]
     again, said_again = compile_(words, env)
-    return (again, said_again) if not again else (status, output)
+    return (status, output) if again and _ENDLESS.search(said_again) else (again, said_again)
 
 
 def declare_unit(

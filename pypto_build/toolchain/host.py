@@ -189,8 +189,9 @@ def _probe(path: str) -> HostCompiler:
         raise ToolchainError(f"{path} --version: the output is not that of a C++ compiler; name a compiler with CXX=")
     major = int(number.group(1))
     if major < _OLDEST[family]:
-        version = f"{path} is {family} {major}"
-        raise ToolchainError(f"{version}; {_OLDEST[family]} or newer is needed, name one with CXX=")
+        raise ToolchainError(
+            f"{path} calls itself '{line}'; {family} {_OLDEST[family]} or newer is needed, name one with CXX="
+        )
     return HostCompiler(path, family, line, major)
 
 

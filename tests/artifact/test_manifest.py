@@ -288,7 +288,7 @@ def test_not_text(tmp_path: Path) -> None:
         (MANIFEST + "RUNTIME_CONFIG = 1\n", f"M: RUNTIME_CONFIG is not a dict; {_AGAIN}"),
         (
             MANIFEST + 'RUNTIME_CONFIG = {"block_dim": 0}\n',
-            f"M:9: RUNTIME_CONFIG.block_dim: 0 is not a number from 1 up; {_AGAIN}",
+            f"M:9: RUNTIME_CONFIG.block_dim: 0 is not a number of 1 or more; {_AGAIN}",
         ),
         (
             MANIFEST + 'RUNTIME_CONFIG = {"aicpu_thread_num": "4"}\n',

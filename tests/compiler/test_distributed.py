@@ -297,59 +297,66 @@ ERRORS = {
     "no window": (
         "pl.write(y, [0, 0], pld.rank(pld.get_comm_ctx(x)))",
         CALL,
-        "9:34: pld.system.get_comm_ctx: window is a Tensor[[1, 64], FP32], not a tensor in a window; declare it "
-        "pld.DistributedTensor",
+        (
+            "9:34: pld.system.get_comm_ctx: window must be a tensor in a window, found a Tensor[[1, "
+            "64], FP32]; declare the parameter as pld.DistributedTensor"
+        ),
     ),
     "no context": (
         "pl.write(y, [0, 0], pld.rank(w))",
         CALL,
-        "9:25: pld.system.rank: ctx is a DistributedTensor[[1, 64], FP32]; pld.get_comm_ctx(window) is one",
+        (
+            "9:25: pld.system.rank: ctx must be a communication context, found a DistributedTensor[[1, "
+            "64], FP32]; get one from pld.get_comm_ctx(window)"
+        ),
     ),
     "signal type": (
         "pld.system.notify(w, peer=1 - me, offsets=[me, 0], value=1, op=pld.NotifyOp.AtomicAdd)",
         CALL,
-        "9:5: pld.system.notify: signals are INT32, found FP32",
+        "9:5: pld.system.notify: the dtype of signals must be INT32, found FP32",
     ),
     "cell": (
         "pld.system.notify(s, peer=1 - me, offsets=[2, 0], value=1, op=pld.NotifyOp.AtomicAdd)",
         CALL,
-        "9:5: pld.system.notify: offset 2 of axis 0 lies outside of DistributedTensor[[2, 1], INT32]",
+        "9:5: pld.system.notify: offset 2 of axis 0 is outside of DistributedTensor[[2, 1], INT32]",
     ),
     "comparison": (
         "pld.system.wait(s, offsets=[0, 0], expected=1, cmp='above')",
         CALL,
-        "9:5: pld.system.wait: cmp is one of pld.WaitCmp, found 'above'",
+        "9:5: pld.system.wait: cmp must be one of pld.WaitCmp, found 'above'",
     ),
     "no comparison": (
         "pld.system.wait(s, offsets=[0, 0], expected=1)",
         CALL,
-        "9:5: pld.system.wait: cmp is missing",
+        "9:5: pld.system.wait: the argument cmp is missing",
     ),
     "put too much": (
         "pld.tensor.put(w, peer=0, src=x, dst_offsets=[0, 8], shape=[1, 64])",
         CALL,
-        "9:5: pld.tensor.put: axis 1 of dst: 8 to 72 of 64",
+        "9:5: pld.tensor.put: axis 1 of dst: the range 8 to 72 is outside of the extent 64",
     ),
     "put to a tensor": (
         "pld.tensor.put(y, peer=0, src=x)",
         CALL,
-        "9:5: pld.tensor.put: dst is a Tensor[[1, 64], FP32], not a tensor in a window; declare it "
-        "pld.DistributedTensor",
+        (
+            "9:5: pld.tensor.put: dst must be a tensor in a window, found a Tensor[[1, 64], FP32]; "
+            "declare the parameter as pld.DistributedTensor"
+        ),
     ),
     "pipeline": (
         "pld.tensor.put(w, peer=0, src=x, pipeline=True)",
         CALL,
-        "9:5: pld.tensor.put: pipeline needs chunk_rows and chunk_cols",
+        "9:5: pld.tensor.put: pipeline= needs chunk_rows= and chunk_cols=",
     ),
     "types differ": (
         "pld.tensor.get(y, peer=0, src=s)",
         CALL,
-        "9:5: pld.tensor.get: dst is FP32, src INT32",
+        "9:5: pld.tensor.get: dst has the dtype FP32, but src has INT32",
     ),
     "remote load": (
         "pl.store(pld.tile.remote_load(w, 0, [0, 32], [1, 64]), [0, 0], y)",
         CALL,
-        "9:14: pld.tile.remote_load: axis 1: 32 to 96 of 64",
+        "9:14: pld.tile.remote_load: axis 1: the range 32 to 96 is outside of the extent 64",
     ),
     "wrong namespace": (
         "pld.tensor.notify(s, 0, [0, 0], 1)",
@@ -370,35 +377,39 @@ ERRORS = {
     "collective": (
         "pld.tensor.allreduce(x, s)",
         CALL,
-        "9:5: pld.tensor.allreduce: target is not a window of k; pass a parameter of its own",
+        "9:5: pld.tensor.allreduce: target is not a window of k; pass a window that is a parameter of this function",
     ),
     "mode": (
         "pld.tensor.allreduce(w, s, mode='tree')",
         CALL,
-        "9:5: pld.tensor.allreduce: mode is one of mesh, ring, found 'tree'",
+        "9:5: pld.tensor.allreduce: mode must be one of mesh, ring, found 'tree'",
     ),
     "ring": (
         "pld.tensor.allreduce(w, s, mode='ring')",
         CALL,
-        "9:5: pld.tensor.allreduce: signal of a ring is [2 * (NR - 1), NR], NR known when compiling, found "
+        "9:5: pld.tensor.allreduce: the signal of a ring must have the shape [2 * (NR - 1), NR] with "
+        "an NR known at compile time, found "
         "DistributedTensor[[2, 1], INT32]",
     ),
     "all to all": (
         "pld.tensor.all_to_all(w, s, s)",
         CALL,
-        "9:5: pld.tensor.all_to_all: DistributedTensor[[1, 64], FP32] and DistributedTensor[[2, 1], INT32] "
-        "differ in their extents",
+        (
+            "9:5: pld.tensor.all_to_all: DistributedTensor[[1, 64], FP32] and DistributedTensor[[2, 1], "
+            "INT32] must have equal extents"
+        ),
     ),
     "all to all with counts": (
         "pld.tensor.all_to_all_v(w, w, s, s, w)",
         CALL,
-        "9:5: pld.tensor.all_to_all_v: the rows of DistributedTensor[[1, 64], FP32] are not a multiple of the ranks of "
+        "9:5: pld.tensor.all_to_all_v: the number of rows of DistributedTensor[[1, 64], FP32] must be "
+        "a multiple of the number of ranks of "
         "DistributedTensor[[2, 1], INT32]",
     ),
     "remote store": (
         "pld.tensor.remote_store(me, w, me, [0, 0])",
         CALL,
-        "9:5: pld.tensor.remote_store: src is a INDEX, not a tile",
+        "9:5: pld.tensor.remote_store: src must be a tile, found a INDEX",
     ),
     "host operation": (
         "pld.world_size()",
@@ -408,54 +419,54 @@ ERRORS = {
     "both cores": (
         "pl.store(pl.exp(pl.matmul(pl.load(x, [0, 0], [1, 64]), pl.load(x, [0, 0], [1, 64]))), [0, 0], y)",
         CALL,
-        "9:21: pl.matmul: Tile[[1, 64], FP32] has 64 columns, Tile[[1, 64], FP32] has 1 rows",
+        "9:21: pl.matmul: the columns of Tile[[1, 64], FP32] (64) must equal the rows of Tile[[1, 64], FP32] (1)",
     ),
     "kernel operation": (
         "pass",
         "pld.system.notify(s, peer=1 - r, offsets=[r, 0], value=1, op=pld.NotifyOp.AtomicAdd)",
-        "21:9: pld.system.notify is an operation of kernels, but program is a host program; put it into a "
-        "@pl.jit.incore function and call that",
+        "21:9: pld.system.notify is an operation of kernels, but program is a host program; "
+        "move this operation into a @pl.jit.incore function and call that function",
     ),
     "calls a kernel": (
         "pass",
         "k(x[r], y[r], w, s)",
-        "21:9: k is a kernel; a host program calls @pl.jit functions, and they the kernels",
+        "21:9: k is a kernel; call a @pl.jit function, which then calls the kernel",
     ),
     "no rank": (
         "pass",
         "chip(x[r], y[r], w, s)",
-        "21:9: chip takes a window: which rank's is not known; say device=rank",
+        "21:9: chip takes a window, but the rank of this window is unknown; name the rank with device=rank",
     ),
     "dispatches nothing": (
         "pass",
         "pass",
-        "15:1: program dispatches nothing; call a @pl.jit function, device=rank",
+        "15:1: program dispatches no chip program; call a @pl.jit function with device=rank",
     ),
     "a value": (
         "pass",
         "t = chip(x[r], y[r], w, s, device=r)",
-        "21:13: chip has no value; dispatches are ordered by the tensors that they share",
+        "21:13: chip has no value; remove the assignment; dispatches are ordered by the tensors that they share",
     ),
     "index": (
         "pass",
         "chip(x[2], y[r], w, s, device=r)",
-        "21:14: index 2 of axis 0 lies outside of Tensor[[2, 1, 64], FP32]",
+        "21:14: index 2 of axis 0 is outside of Tensor[[2, 1, 64], FP32]",
     ),
     "slice": (
         "pass",
         "chip(x[0:1], y[r], w, s, device=r)",
-        "21:14: x[0:1] has a slice; pl.slice(tensor, shape, offsets) takes a part",
+        "21:14: x[0:1] contains a slice; use pl.slice(tensor, shape, offsets)",
     ),
     "window for a tensor": (
         "pass",
         "chip(w, y[r], w, s, device=r)",
-        "21:9: chip: x is a Tensor[[1, 64], FP32], found a DistributedTensor[[1, 64], FP32]; a tensor in a "
-        "window is declared pld.DistributedTensor, and made with pld.window",
+        "21:9: chip: x must be a Tensor[[1, 64], FP32], found a DistributedTensor[[1, 64], FP32]; "
+        "declare a tensor in a window as pld.DistributedTensor, and create it with pld.window",
     ),
     "writes an input": (
         "pass",
         "chip(x[r], x[r], w, s, device=r)",
-        "21:9: program: x is an input, but is written here; declare it pl.InOut",
+        "21:9: program: x is declared as an input, but is written here; declare the parameter pl.InOut",
     ),
 }
 
@@ -484,8 +495,8 @@ def test_a_kernel_of_both_cores_tells_nobody(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
         compile_file(str(path), tmp_path / "out", "a2a3sim")
     assert str(caught.value).endswith(
-        "pld.system.notify in up, which runs on both cores: the other core may not have reached this point; "
-        "put it into a kernel of its own"
+        "pld.system.notify is used in up, which runs on both cores, so the other core may not have reached this point; "
+        "put this operation into a separate kernel"
     )
 
 

@@ -104,8 +104,8 @@ def test_more_tensors_than_a_task_takes(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
         files(tmp_path, body, Options(VINTAGES["2026-05"]))
     assert str(caught.value) == (
-        f"{tmp_path}/program.py:8:5: k takes 17 tensors; a task of 2026-05 has at most 16; "
-        "split the kernel, or pack some of them into one tensor"
+        f"{tmp_path}/program.py:8:5: k takes 17 tensors, but a task of the API version 2026-05 has "
+        "at most 16; split the kernel, or combine some of them in one tensor"
     )
 
 

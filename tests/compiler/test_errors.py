@@ -25,49 +25,51 @@ CASES = {
     ),
     "shapes": (
         kernel(TILE + "t = t + pl.row_max(t)" + STORE),
-        "6:9: add: Tile[[64, 64], FP32] and Tile[[64, 1], FP32] differ in shape; use pl.row_expand_add",
+        "6:9: add: Tile[[64, 64], FP32] and Tile[[64, 1], FP32] have different shapes; use pl.row_expand_add",
     ),
     "element types": (
         kernel(TILE + "t = t + pl.cast(t, pl.FP16)" + STORE),
-        "6:9: add: FP32 and FP16; convert one of them with pl.cast",
+        (
+            "6:9: add: the operands have different dtypes, FP32 and FP16; convert one of them with pl.cast"
+        ),
     ),
     "bounds": (
         kernel("t = pl.load(x, [32, 0], [64, 64])" + STORE),
-        "5:9: pl.load: axis 0: 32 to 96 of 64",
+        "5:9: pl.load: axis 0: the range 32 to 96 is outside of the extent 64",
     ),
     "alignment": (
         kernel("t = pl.load(x, [0, 0], [64, 6])" + STORE),
-        "5:9: pl.load: a row of 6 FP32 has 24 bytes, not a multiple of 32; "
-        "take more, and say with valid_shape what holds data",
+        "5:9: pl.load: a row of 6 FP32 has 24 bytes, which is not a multiple of 32; "
+        "use a larger tile, and give the part that holds data with valid_shape",
     ),
     "missing argument": (
         kernel("t = pl.load(x, [0, 0])" + STORE),
-        "5:9: pl.load: shape is missing; its parameters: tensor, offsets, shape, valid_shape",
+        "5:9: pl.load: the argument shape is missing; its parameters are tensor, offsets, shape, valid_shape",
     ),
     "rank": (
         kernel("t = pl.load(x, [0], [64, 64])" + STORE),
-        "5:9: pl.load: 1 offsets, the tensor has 2 extents",
+        "5:9: pl.load: 1 offsets are given, but the tensor has 2 extents",
     ),
     "writes an input": (
         kernel(TILE + "pl.store(t, [0, 0], x)" + STORE),
-        "6:5: k writes x, which is an input; declare it pl.Out or pl.InOut",
+        "6:5: k writes x, which is declared as an input; declare the parameter pl.Out or pl.InOut",
     ),
     "never writes": (
         kernel("pass"),
-        "4:1: k never writes its output out; store to it, or declare it an input",
+        "4:1: k never writes its output out; store to the output, or declare it as an input",
     ),
     "reads an output": (
         kernel("t = pl.load(out, [0, 0], [64, 64])" + STORE),
-        "4:1: k reads out, which it only declares Out; declare it pl.InOut",
+        "4:1: k reads out, which is declared pl.Out; declare the parameter pl.InOut",
     ),
     "value of a branch": (
         kernel("if n > 0:\n    t = pl.load(x, [0, 0], [64, 64])" + STORE, NUMBER,
                "x, out, n"),
-        "7:5: t has no value here; assign it before the loop or in both branches",
+        "7:5: t has no value on some path to this line; assign the variable before the loop, or in both branches",
     ),
     "unsupported statement": (
         kernel("while True:\n    pass"),
-        "5:5: while loops are for orchestrations; a kernel loops with `for i in pl.range(…)`",
+        "5:5: while loops are supported only in orchestrations; write `for i in pl.range(…)` in a kernel",
     ),
     "python call": (
         kernel(TILE + "print(t)" + STORE),
@@ -75,36 +77,40 @@ CASES = {
     ),
     "returns": (
         kernel("return x"),
-        "5:5: k returns a value; results are written to Out parameters",
+        "5:5: k returns a value, which is not supported here; write results to Out parameters",
     ),
     "integer division": (
         kernel("t = pl.load(x, [n / 2, 0], [64, 64])" + STORE, NUMBER, "x, out, n"),
-        "5:21: / is for floats; divide integers with //",
+        "5:21: the operator / takes only floats; divide integers with //",
     ),
     "wrong argument": (
         kernel(TILE + STORE, "x: M, out: pl.Out[M]", "x, out", "x: pl.Tensor[[32, 64], pl.FP32], out: pl.Out[M]"),
-        "10:5: k: x is Tensor[[64, 64], FP32], found Tensor[[32, 64], FP32]",
+        "10:5: k: x must be Tensor[[64, 64], FP32], found Tensor[[32, 64], FP32]",
     ),
     "accumulator used again": (
         kernel(
             "a = pl.load(x, [0, 0], [64, 64])\nc = pl.matmul(a, a)\nd = pl.matmul_acc(c, a, a)\n"
             "pl.store(c, [0, 0], out)\npl.store(d, [0, 0], out)"
         ),
-        "7:9: pl.matmul_acc overwrites c, which is used again later; use the result from there on",
+        "7:9: pl.matmul_acc overwrites c, which is used again later; use the result of pl.matmul_acc from there on",
     ),
     "carried type": (
         kernel(TILE + "for i in pl.range(4):\n    t = pl.row_max(t)" + STORE),
-        "6:5: t is Tile[[64, 64], FP32] in one branch and Tile[[64, 1], FP32] in the other; a variable keeps its type",
+        (
+            "6:5: t has the type Tile[[64, 64], FP32] in one branch and Tile[[64, 1], FP32] in the other; "
+            "use the same type in both branches"
+        ),
     ),
     "wrong element type stored": (
         kernel(TILE + "t = pl.cast(t, pl.BF16)" + STORE),
-        "7:5: pl.store: the tile is BF16, the tensor FP32; convert it with pl.cast",
+        "7:5: pl.store: the dtype of the tile is BF16, but that of the tensor is FP32; convert it with pl.cast",
     ),
     "slice with gaps": (
         "@pl.jit.incore\ndef k(x: pl.Tensor[[64, 32], pl.FP32], out: pl.Out[M]):\n"
         "    pl.store(pl.load(x, [0, 0], [64, 32]), [0, 0], out)\n"
         "@pl.jit\ndef main(x: M, out: pl.Out[M]):\n    k(pl.slice(x, [64, 32], [0, 32]), out)\n",
-        "8:7: pl.slice: axis 1 is cut although axis 0 is not a single one, so the slice has gaps; "
+        "8:7: pl.slice: the slice is not contiguous, because it takes only a part of axis 1 and "
+            "more than one index of axis 0; "
         "pass the whole tensor and the offset to the kernel",
     ),
     "output nobody writes": (

@@ -140,7 +140,9 @@ def test_the_reference_of_a_predicate(tmp_path: Path) -> None:
 def test_may_has_no_marks(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
         files(tmp_path, _program("k(x, out, dumps=[x])"), Options(VINTAGES["2026-05"]))
-    assert str(caught.value).endswith(":8:5: tasks of 2026-05 have no dumps; use a later vintage")
+    assert str(caught.value).endswith(
+        ":8:5: tasks of the API version 2026-05 have no dumps; compile for a later API version"
+    )
 
 
 def test_while_with_a_condition_that_is_an_expression(tmp_path: Path) -> None:
@@ -176,44 +178,47 @@ def test_while_with_a_condition_that_reads(tmp_path: Path) -> None:
 WRONG = {
     "a scope in a manual one": (
         "with pl.manual_scope():\n    with pl.scope():\n        k(x, out)",
-        "9:9: pl.scope() inside pl.manual_scope(); leave it out: the tasks are ordered by deps",
+        "9:9: pl.scope() cannot be used inside pl.manual_scope(); remove pl.scope(); deps= orders the tasks",
     ),
     "not a task": (
         "k(x, out, deps=[x])",
-        "8:5: k: deps are tasks, found a Tensor[[64, 64], FP32]; t = kernel(…) is one",
+        "8:5: k: deps must be tasks, found a Tensor[[64, 64], FP32]; use the value of a kernel call: t = kernel(…)",
     ),
     "not a list": ("a = k(x, out)\nk(x, out, deps=a)", "9:20: deps is a list of tasks; t = kernel(…) is a task"),
     "never ends": (
         "while True:\n    k(x, out)",
-        "8:5: the loop never ends; its condition has to depend on something that the loop changes",
+        "8:5: the loop never ends; use a condition that depends on something the loop changes",
     ),
     "other context": (
         "with open('x'):\n    k(x, out)",
-        "8:5: a with statement takes pl.scope() or pl.manual_scope(); one at a time",
+        "8:5: a with statement takes only pl.scope() or pl.manual_scope(); write one with statement for each scope",
     ),
     "a dump of something else": (
         "k(x, out, dumps=[flags])",
-        "8:5: k: dumps are tensors that the task takes",
+        "8:5: k: dumps= takes only tensors that the task takes as arguments",
     ),
     "a predicate that is no comparison": (
         "k(x, out, predicate=True)",
-        "8:25: a predicate compares an element with a whole number: pl.read(tensor, [i, …]) > 0",
+        "8:25: a predicate must compare one element with an integer, as in pl.read(tensor, [i, …]) > 0",
     ),
     "a predicate of a tensor of floats": (
         "k(x, out, predicate=pl.read(x, [0, 0]) > 0)",
-        "8:5: a predicate reads a tensor of whole numbers, found a Tensor[[64, 64], FP32]",
+        "8:5: a predicate must read a tensor of integers, found a Tensor[[64, 64], FP32]",
     ),
     "a predicate with too many indices": (
         "k(x, out, predicate=pl.read(flags, [0, 0]) > 0)",
-        "8:5: a predicate of 2 indices, the tensor has 1 extents",
+        "8:5: the predicate has 2 indices, but the tensor has 1 extents",
     ),
     "a dummy that waits for a tensor": (
         "t = pl.dummy_task([x])\nk(x, out, deps=[t])",
-        "8:9: pl.dummy_task: deps are tasks, found a Tensor[[64, 64], FP32]; t = kernel(…) is one",
+        (
+            "8:9: pl.dummy_task: deps must be tasks, found a Tensor[[64, 64], FP32]; use the value of "
+            "a kernel call: t = kernel(…)"
+        ),
     ),
     "a task as a tensor": (
         "a = k(x, out)\nk(a, out)",
-        "9:5: k: x is a tensor, found a Task; pass the tensor that the kernel writes",
+        "9:5: k: x must be a tensor, found a Task; pass the tensor that the kernel writes",
     ),
 }
 

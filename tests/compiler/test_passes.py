@@ -220,7 +220,10 @@ def test_a_pass_that_fails_names_itself(tmp_path: Path, monkeypatch: pytest.Monk
     program = build_program(load(tmp_path, kernel("pl.store(pl.load(x, [0, 8], [64, 64]), [0, 0], out)")))
     with pytest.raises(CompileError) as caught:
         run_passes(program)
-    assert caught.value.full == f"{tmp_path}/program.py:5:14: pl.load: axis 1: 8 to 72 of 64 [infer_types]"
+    assert (
+        caught.value.full
+        == f"{tmp_path}/program.py:5:14: pl.load: axis 1: the range 8 to 72 is outside of the extent 64 [infer_types]"
+    )
 
     def broken(program: Program) -> Program:
         raise KeyError("tile")
@@ -229,8 +232,8 @@ def test_a_pass_that_fails_names_itself(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(CompileError) as caught:
         run_passes(program)
     assert caught.value.full == (
-        f"{tmp_path}/program.py:7:1: plan_addresses failed: KeyError: 'tile'; "
-        "a fault of the compiler, not of the program"
+        f"{tmp_path}/program.py:7:1: the compiler pass plan_addresses failed: KeyError: 'tile'; "
+        "report this as a bug of the compiler; the program is not at fault"
     )
 
 
@@ -242,6 +245,7 @@ def test_an_emitter_that_fails_is_no_traceback(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(CompileError) as caught:
         compile_entry(load(tmp_path, kernel("pl.store(pl.load(x, [0, 0], [64, 64]), [0, 0], out)")), tmp_path)
     assert caught.value.full == (
-        f"{tmp_path}/program.py:7:1: emission failed: TypeError: store: operand 0 is Const(value=1), not a Ref; "
-        "a fault of the compiler, not of the program"
+        f"{tmp_path}/program.py:7:1: the compiler pass emission failed: TypeError: store: operand 0 "
+        "is Const(value=1), not a Ref; report this as a bug of the compiler; the program is not at "
+        "fault"
     )

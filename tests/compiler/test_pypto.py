@@ -110,14 +110,17 @@ def test_the_directory_and_the_data_are_taken(with_torch: Path) -> None:
 def test_without_pypto(workspace: Path) -> None:
     assert _run(workspace, installed=False) == (
         2, [],
-        f"error: p.py: PyPTO cannot be imported: {sys.executable}: No module named 'pypto'; install PyPTO there "
-        "(pip install pypto), or name the interpreter that has it with PYTHON=\n",
+        f"error: p.py: PyPTO cannot be imported: {sys.executable}: No module named 'pypto'; install PyPTO for this "
+        "interpreter (pip install pypto), or name another interpreter with PYTHON=\n",
     )  # fmt: skip
 
 
 def test_no_such_interpreter(workspace: Path) -> None:
     assert _run(workspace, "--python", "/nowhere/python") == (
-        2, [], "error: /nowhere/python: cannot be run: No such file or directory; PYTHON= names it\n"
+        2, [], (
+            "error: /nowhere/python: cannot be run: No such file or directory; name the Python "
+            "interpreter with PYTHON=\n"
+        )
     )  # fmt: skip
 
 
@@ -129,7 +132,10 @@ def test_a_program_that_fails(workspace: Path) -> None:
 
 def test_another_platform(workspace: Path) -> None:
     assert _run(workspace, "--platform", "a5sim") == (
-        1, [], "error: p.py: compiles for a2a3sim, not for a5sim; PLATFORM=a2a3sim, or another RunConfig there\n"
+        1, [], (
+            "error: p.py: the program compiles for a2a3sim, but the platform is a5sim; use "
+            "PLATFORM=a2a3sim, or change RunConfig in the program\n"
+        )
     )  # fmt: skip
 
 
@@ -164,5 +170,5 @@ def test_passes_are_dumped_whatever_the_program_asks_for(workspace: Path, call: 
 
 
 def test_a_pypto_that_dumps_nothing_is_noted(workspace: Path) -> None:
-    noted = f"[pypto] note: the PyPTO of {sys.executable} has written no passes_dump/"
+    noted = f"[pypto] note: the PyPTO of {sys.executable} wrote no passes_dump/"
     assert noted in _run(workspace, "--dump-passes")[1]

@@ -128,29 +128,33 @@ def test_blocks_known_when_it_runs(tmp_path: Path) -> None:
 WRONG = {
     "reduction across the lanes": (
         _split("UpDown", PRODUCT + "pl.store(pl.col_expand_sub(pl.exp(p), pl.col_max(p)), [0, 0], out)"),
-        "7:43: pl.Split.UpDown: col_max: needs rows that the other vector core has; use pl.Split.LeftRight",
+        "7:43: pl.Split.UpDown: col_max: needs rows that are in the other vector core; use pl.Split.LeftRight",
     ),
     "transpose": (
         _split("UpDown", PRODUCT + "pl.store(pl.transpose(pl.exp(p)), [0, 0], out)"),
-        "7:14: pl.Split.UpDown: transpose: needs rows that the other vector core has; use a kernel of its own",
+        "7:14: pl.Split.UpDown: transpose: needs rows that are in the other vector core; use a kernel of its own",
     ),
     "half a block": (
         _split("LeftRight", "pl.store(pl.load(x, [0, 0], [64, 8]) * 2.0, [0, 0], out)"),
-        "5:14: pl.Split.LeftRight: load: half of Tile[[64, 8], FP32, vec] is Tile[[64, 4], FP32, vec], which is not "
-        "whole 32-byte blocks; take a larger tile",
+        (
+            "5:14: pl.Split.LeftRight: load: half of Tile[[64, 8], FP32, vec] is Tile[[64, 4], FP32, "
+            "vec], which does not consist of whole 32-byte blocks; use a larger tile"
+        ),
     ),
     "part of the rows": (
         _split("UpDown", "pl.store(pl.load(x, [0, 0], [64, 64], [8, 64]) * 2.0, [0, 0], out)"),
-        "5:14: pl.Split.UpDown: load: only part of the rows of Tile[[64, 64], FP32, valid[8, 64], vec] holds data; "
-        "split the other axis",
+        (
+            "5:14: pl.Split.UpDown: load: only a part of the rows of Tile[[64, 64], FP32, valid[8, 64], "
+            "vec] holds data, so it cannot be split there; split along the other axis"
+        ),
     ),
     "cube core alone": (
         _split("UpDown", PRODUCT + "pl.store(p, [0, 0], out)"),
-        "4:1: k is split, but runs on the cube core alone; leave out split=",
+        "4:1: k has split=, but runs only on the cube core; remove split=",
     ),
     "no such mode": (
         kernel("pass").replace("incore", "incore(split='up')"),
-        "3: ValueError: split is pl.Split.UpDown or pl.Split.LeftRight, found 'up'",
+        "3: ValueError: split must be pl.Split.UpDown or pl.Split.LeftRight, found 'up'",
     ),
 }
 

@@ -51,7 +51,7 @@ def test_a_parameter_may_be_called_like_a_value(tmp_path: Path) -> None:
 
 def test_a_variable_with_underscores_keeps_its_name_in_errors(tmp_path: Path) -> None:
     body = kernel(f"pl.store({TILE.format('out')}, [0, 0], in__put)", "in__put: M, out: pl.Out[M]", "in__put, out")
-    with pytest.raises(CompileError, match="k writes in__put, which is an input"):
+    with pytest.raises(CompileError, match="k writes in__put, which is declared as an input"):
         passed(tmp_path, body)
 
 

@@ -61,7 +61,11 @@ def test_a_failure_leaves_the_previous_artifact(tmp_path: Path) -> None:
     _run(program, out)
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     program.write_text(HEAD + COPY.replace("[64, 64]", "[64, 80]"))
-    assert _run(program, out) == (1, [], f"error: {program}:5:14: pl.load: axis 1: 0 to 80 of 64 [infer_types]\n")
+    assert _run(program, out) == (
+        1,
+        [],
+        f"error: {program}:5:14: pl.load: axis 1: the range 0 to 80 is outside of the extent 64 [infer_types]\n",
+    )
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
@@ -137,8 +141,8 @@ def test_the_golden_is_computed_once(tmp_path: Path, capsys: pytest.CaptureFixtu
     write_pt(x, "float32", (64, 32), bytes(4 * 64 * 32))
     assert main([str(out)]) == 4
     assert capsys.readouterr().err == (
-        f"error: {x}: torch.float32 [64, 32], but the program takes torch.float32 [64, 64]; "
-        "delete it to have one made\n"
+        f"error: {x}: torch.float32 [64, 32] is stored, but the program takes torch.float32 [64, 64]; "
+        "delete the file; a new one is generated\n"
     )
 
 

@@ -33,7 +33,7 @@ SEEDS = (
     ),
     Seed(
         "dropped accumulate", PRODUCT, "TMATMUL_ACC(acc__ssa_v3, acc__iter_v1, ", "TMATMUL(acc__ssa_v3, ",
-        1, "product", "TMATMUL(acc__ssa_v3", "pto.tmatmul.acc", "executes TMATMUL where the module has pto.tmatmul.acc",
+        1, "product", "TMATMUL(acc__ssa_v3", "pto.tmatmul.acc", "executes TMATMUL, but the module has pto.tmatmul",
     ),
     Seed(
         "wrong rounding", FINISH, "RoundMode::CAST_FLOOR", "RoundMode::CAST_RINT",
@@ -49,7 +49,7 @@ SEEDS = (
     ),
     Seed(
         "off-by-one loop", PRODUCT, "k__idx_v0 < 128", "k__idx_v0 < 96",
-        1, "product", "TSTORE(", "pto.tload", "goes on to TSTORE without pto.tload (TLOAD); the loop of line",
+        1, "product", "TSTORE(", "pto.tload", "executes TSTORE next and leaves out pto.tload (TLOAD); the loop of line",
     ),
     Seed(
         "lost tail", FINISH, "part__ssa_v0(32, arg3)", "part__ssa_v0(32, arg3 / 16 * 16)",
@@ -57,7 +57,7 @@ SEEDS = (
     ),
     Seed(
         "missing cast", ACTIVATE, "TCVT(tmp1__ssa_v0, x__ssa_v0, RoundMode::CAST_RINT, SaturationMode::OFF);", "",
-        2, "activate_aiv", "TPUSH<decltype(pipe0), decltype(tmp1", "pto.tcvt", "goes on to TPUSH without pto.tcvt",
+        2, "activate_aiv", "TPUSH<decltype(pipe0), decltype(tmp1", "pto.tcvt", "executes TPUSH next and leaves out",
     ),
     Seed(
         "wrong split", ACTIVATE, "decltype(mixed__ssa_v0__Vec), TileSplitAxis::TILE_NO_SPLIT>",

@@ -131,23 +131,27 @@ def test_a_file_comes_back_as_it_was_sent(tmp_path: Path, capsys: pytest.Capture
 
 
 WRONG = {
-    "no JSON": (b"{", "is not a file of results: Input data was truncated; name results.json of a kit"),
+    "no JSON": (b"{", "is not a valid file of results: Input data was truncated; name the results.json of a kit"),
     "another edition": (
         write_results(Results("0" * 16, "a2a3", {})),
-        "belongs to another version of the kit; read it with the version of pypto-build that wrote the kit, or write "
+        "was written by another version of the kit; read it with the version of pypto-build "
+            "that wrote the kit, or write "
         "and run the kit anew",
     ),
     "no digits": (
         write_results(results(root=RecordedOutput("float32", "xy"))),
-        "'root': its bits are not hexadecimal digits; send it again",
+        "'root': the bits in the file are not hexadecimal digits; ask for the file again",
     ),
     "no question": (
         write_results(results(nothing=RecordedOutput("float32", ""))),
-        "has results of 'nothing', which the kit does not ask for; send the file again",
+        "has results for 'nothing', which is not a question of this kit; ask for the file again",
     ),
     "of another size": (
         write_results(results(root=RecordedOutput("float32", "00"))),
-        "'root' has 1 bytes of 'float32', not 2048 of 'float32'; run the kit again as it was written",
+        (
+            "'root' has 1 bytes of 'float32', but should have 2048 bytes of 'float32'; run the kit "
+            "again, without changes"
+        ),
     ),
 }  # fmt: skip
 
@@ -162,13 +166,15 @@ def test_files_that_are_none(case: str, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_directories_that_hold_no_one_run(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match=r"holds no outputs of the kit's artifacts; run the kit first"):
+    with pytest.raises(ArtifactError, match=r"contains no outputs of the kit's artifacts; run the kit first"):
         collect(tmp_path)
     with pytest.raises(ArtifactError, match="no such directory"):
         collect(tmp_path / "away")
     for platform in ("a2a3sim", "a5sim"):
         (tmp_path / platform / "_jit_conformance_sums" / "actual").mkdir(parents=True)
-    with pytest.raises(ArtifactError, match=r"holds outputs of several runs \(a2a3sim, a5sim\); name one of them"):
+    with pytest.raises(
+        ArtifactError, match=r"contains outputs of several runs \(a2a3sim, a5sim\); name the directory of one run"
+    ):
         collect(tmp_path)
     assert collect(tmp_path, "a5sim").outputs == {}
 
@@ -176,10 +182,16 @@ def test_directories_that_hold_no_one_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words,message",
     [
-        ([], "conformance: DIR is missing; name a directory for the kit, or read results with --read"),
+        ([], "conformance: DIR is missing; name a directory to write the kit to, or read results with --read"),
         (["x", "--bogus"], "conformance: --bogus: no such flag; see pypto-build conformance --help"),
         (["x", "more"], "conformance: more: is no NAME=value; see pypto-build conformance --help"),
-        (["x", "--read", "y"], "conformance: --read only reads results; leave out DIR and --run"),
+        (
+            ["x", "--read", "y"],
+            (
+                "conformance: --read only reads results, so it takes neither DIR nor --run; leave out DIR "
+                "and --run, or leave out --read"
+            ),
+        ),
     ],
 )
 def test_wrong_command_lines(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,7 +228,7 @@ def test_it_is_written_again_without_a_change_and_beside_nothing_else(kit: Path,
     write_kit(kit, "a2a3")
     assert {path: path.read_bytes() for path in kit.rglob("*") if path.is_file()} == before
     (tmp_path / "_jit_mine").mkdir()
-    with pytest.raises(ArtifactError, match=r"holds '_jit_mine', which is not part of the kit; name a new dir"):
+    with pytest.raises(ArtifactError, match=r"contains '_jit_mine', which does not belong to a kit; name a new dir"):
         write_kit(tmp_path, "a2a3")
 
 

@@ -52,7 +52,7 @@ def test_a_breakpoint_in_one_task(tmp_path: Path) -> None:
     assert "[1, 1, 1, 128, 128] strides [16384, 16384, 16384, 128, 1] float {" in output
     assert "v7  UB 0x0  128x128 float" in output and "[1] " in output
     assert "= [128, 128] strides [128, 1] float32 at 0x" in output and "of a buffer of 65536 bytes" in output
-    assert "[debug] task 4 is over" in output
+    assert "[debug] task 4 has ended" in output
 
 
 @needs_gdb
@@ -81,7 +81,7 @@ def test_only_frames_of_the_artifact_and_what_is_constructed(tmp_path: Path) -> 
 def test_a_crash_leaves_a_core(tmp_path: Path) -> None:
     words = built(tmp_path, ((_MUL, "TMUL(v17, v7, v13);", "*(volatile int *)16 = 1;"),))
     assert debug(words, "--core")[::2] == (
-        2, "debug: CORE=1: there is no core file; leave it out: a session that crashes writes one\n",
+        2, "debug: CORE=1: no core file exists; start without CORE=1; a session that crashes writes a core file\n",
     )  # fmt: skip
     status, output, _ = debug(words, "--script", "print v13")
     assert status == 5 and "SIGSEGV" in output and "CORE=1 opens it again" in output
@@ -94,9 +94,9 @@ def test_a_crash_leaves_a_core(tmp_path: Path) -> None:
 @needs_gdb
 def test_a_breakpoint_that_is_not_met(tmp_path: Path) -> None:
     status, output, _ = debug(built(tmp_path), "--task", "3", "--break", "kernel_add.cpp:61", "--script", "bt")
-    assert status == 1 and "[debug] the run ended before a breakpoint" in output
+    assert status == 1 and "[debug] the run ended before it reached a breakpoint" in output
     status, output, errors = debug(built(tmp_path / "b"), "--task", "9", "--script", "bt")
-    assert status == 2 and "TASK=9 is not submitted" in output + errors
+    assert status == 2 and "the run submits no TASK=9" in output + errors
 
 
 @needs_gdb
@@ -125,10 +125,16 @@ def test_lldb(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (("--task", "x"), "TASK=x is not a task number; give one such as TASK=3"),
-        (("--break", "other.cpp:3"), "BREAK=other.cpp:3: no kernel has the file 'other.cpp'; there are"),
-        (("--break", "kernel_mul.cpp:9999"), "BREAK=kernel_mul.cpp:9999: there is no line 9999; the kernel has 94"),
-        (("--break", "-"), "BREAK=- names neither a line nor a function; write one such as kernel.cpp:69"),
-        (("--rr", "--debugger", "lldb"), "RR=1 works with gdb; leave DEBUGGER= out"),
+        (("--break", "other.cpp:3"), "BREAK=other.cpp:3: no kernel has a file named 'other.cpp'; the files are"),
+        (
+            ("--break", "kernel_mul.cpp:9999"),
+            "BREAK=kernel_mul.cpp:9999: the file has no line 9999; its last line is 94",
+        ),
+        (
+            ("--break", "-"),
+            "BREAK=- names neither a line nor a function; give a line or function, such as kernel.cpp:69",
+        ),
+        (("--rr", "--debugger", "lldb"), "RR=1 works only with gdb; leave out DEBUGGER="),
     ],
 )
 def test_wrong_words(words: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,5 +178,5 @@ def test_no_debugger_is_told_of_a_file_whose_name_it_would_evaluate(tmp_path: Pa
     text = manifest.read_text()
     assert text.count('"kernel_mul.cpp"') == 1
     manifest.write_text(text.replace('"kernel_mul.cpp"', repr(name)))
-    with pytest.raises(ArtifactError, match="a debugger would take its name for a command; rename the file"):
+    with pytest.raises(ArtifactError, match="the debugger would read this file name as a command; rename the file"):
         breakpoints_of(artifact, "", default=True)

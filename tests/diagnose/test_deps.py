@@ -106,7 +106,7 @@ def test_without_an_artifact_numbers_stand_for_names(run: Path, capsys: pytest.C
 
 
 def test_no_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    message = f"deps: {tmp_path}: holds neither deps.json nor a timeline; replay with DEP_GEN=1 SWIMLANE=4 first"
+    message = f"deps: {tmp_path}: contains neither deps.json nor a timeline; replay with DEP_GEN=1 SWIMLANE=4 first"
     assert _out(capsys, tmp_path) == (2, [message])
 
 
@@ -214,10 +214,16 @@ def test_first_forms_of_the_graph(tmp_path: Path, document: dict[str, object], t
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is not JSON: .*; the run that wrote it did not finish; run again with DEP_GEN=1"),
-        ("[]", r"is not a task graph: it has no edges\[\]; run again with DEP_GEN=1"),
+        ("{", "is not JSON: .*; run again with DEP_GEN=1, because the run that wrote the file did not finish"),
+        ("[]", r"is not a task graph: it contains no edges\[\]; run again with DEP_GEN=1"),
         ('{"edges": [{"pred": "1"}]}', r"edges\[0\]: succ is missing; run again with DEP_GEN=1"),
-        ('{"edges": [[1, 2], [2, 1]]}', r"its edges form a cycle through task 0 \(0:1\); run again with DEP_GEN=1"),
+        (
+            '{"edges": [[1, 2], [2, 1]]}',
+            (
+                r"its dependencies form a cycle through task 0 \(0:1\); run "
+                r"again with DEP_GEN=1"
+            ),
+        ),
     ],
 )
 def test_damaged_graphs(tmp_path: Path, text: str, message: str) -> None:

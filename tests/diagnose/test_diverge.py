@@ -101,7 +101,7 @@ def test_without_its_program_an_artifact_is_only_compared_with_the_golden(clean:
     assert status == 1
     assert {f.rule for f in findings} == {"diverge/golden"}
     assert findings[0].hint.startswith(
-        "the modules, the orchestration, the inputs or the golden are wrong; if the program is at hand, name it with "
+        "the modules, the orchestration, the inputs or the golden are wrong; if you have the program, name it with "
         "PROGRAM="
     )
     assert "differ from the golden, within [" in findings[0].message

@@ -64,5 +64,5 @@ def test_no_dump(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [str(ARTIFACT), "--platform", "a2a3sim", "--build-dir", str(recorded), "--embedded", str(embedded_module())]
     assert main([*words, "--against", str(recorded)]) == 2
     assert capsys.readouterr().err == (
-        f"diverge: AGAINST={recorded}: holds no dump of arguments; record one with DUMP=2\n"
+        f"diverge: AGAINST={recorded}: contains no dump of arguments; record one with DUMP=2\n"
     )

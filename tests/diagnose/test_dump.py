@@ -71,9 +71,15 @@ def test_selection(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: li
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--task", "7"], "TASK=7: no such task; tasks are numbered 0 to 1; 'ring:count' or 0x… also name a task"),
-        (["--kernel", "sub"], "KERNEL=sub: no dumped task runs it; dumped: add, mul"),
-        (["--arg", "z"], "ARG=z: no dumped argument has this name; dumped: 0, 1"),
+        (
+            ["--task", "7"],
+            (
+                "TASK=7: no task has this number; tasks are numbered 0 to 1; a task can also be "
+                "named as 'ring:count' or 0x…"
+            ),
+        ),
+        (["--kernel", "sub"], "KERNEL=sub: no dumped task runs this kernel; dumped kernels: add, mul"),
+        (["--arg", "z"], "ARG=z: no dumped argument has this name; dumped arguments: 0, 1"),
     ],
 )
 def test_what_is_not_there_is_said(
@@ -150,7 +156,7 @@ def test_comparison_with_a_torch_file(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (status, err) == (
         2,
         f"dump: {tmp_path / 'int.pt'}: holds int32[6], but the dumped tensor is {title}; "
-        "choose another argument with TASK= and ARG=\n",
+        "select another argument with TASK= and ARG=\n",
     )
 
 
@@ -188,10 +194,19 @@ def test_all_element_types_are_read(tmp_path: Path, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"truncated": True}, "only 24 of its 24 bytes were saved; dump fewer arguments at a time"),
-        ({"override": {"bin_size": 8}}, "only 8 of its 24 bytes were saved; dump fewer arguments at a time"),
-        ({"overwritten": True}, "its content was overwritten before it was saved; dump fewer arguments"),
-        ({"override": {"bin_size": 0}}, "was dumped without its content (level 3); run again with DUMP=2"),
+        ({"truncated": True}, "cannot be shown: only 24 of its 24 bytes were saved; dump fewer arguments at a time"),
+        (
+            {"override": {"bin_size": 8}},
+            "cannot be shown: only 8 of its 24 bytes were saved; dump fewer arguments at a time",
+        ),
+        (
+            {"overwritten": True},
+            "cannot be shown: its content was overwritten before it was saved; dump fewer arguments",
+        ),
+        (
+            {"override": {"bin_size": 0}},
+            "cannot be shown: only its shape was dumped, not its content (level 3); run again with DUMP=2",
+        ),
         ({"override": {"bin_offset": 16}}, "args.bin ends before its content (byte 40); run again with DUMP=2"),
     ],
 )
@@ -209,7 +224,7 @@ def test_content_that_is_not_there(tmp_path: Path, change: dict[str, object], me
         ({"dtype": "FLOAT12"}, "args[0].dtype: 'FLOAT12' is not a known element type"),
         ({"role": "bystander"}, "args[0]: 'bystander' is no known role or stage"),
         ({"task_id": "twelve"}, "args[0]: invalid literal for int() with base 10: 'twelve'"),
-        ({"task_id": None}, "args[0]: None is not a task id"),
+        ({"task_id": None}, "args[0]: None is not a valid task id"),
     ],
 )
 def test_damaged_manifests(tmp_path: Path, entry: dict[str, object], message: str) -> None:
@@ -222,17 +237,20 @@ def test_damaged_manifests(tmp_path: Path, entry: dict[str, object], message: st
 def test_half_a_manifest(tmp_path: Path) -> None:
     path = tmp_path / "args_dump.json"
     path.write_text('{"args": [')
-    with pytest.raises(ArtifactError, match=r"is not JSON: .*; the run that wrote it did not finish"):
+    with pytest.raises(
+        ArtifactError,
+        match=r"is not JSON: .*; run again with DUMP=2, because the run that wrote the file did not finish",
+    ):
         read_dump(path)
 
 
 def test_nothing_dumped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hint = "replay with DUMP=2 for all arguments, DUMP=1 for the marked ones; DUMP_ARGS= and DUMP_TASKS= must fit"
-    assert _run(capsys, tmp_path)[2] == f"dump: {tmp_path}: holds no argument dump; {hint}\n"
+    assert _run(capsys, tmp_path)[2] == f"dump: {tmp_path}: contains no argument dump; {hint}\n"
     error = ErrorInfo("runtime_error", "kernel 'k' crashed")
     write_verdict(Verdict("runtime_error", "a", "a2a3sim", "embedded", error=error), tmp_path / "verdict.json")
     ended = "the replay ended with runtime_error (kernel 'k' crashed); mend that first"
-    assert _run(capsys, tmp_path)[2] == f"dump: {tmp_path}: holds no argument dump: {ended}\n"
+    assert _run(capsys, tmp_path)[2] == f"dump: {tmp_path}: contains no argument dump: {ended}\n"
 
 
 def test_statistics_count_what_is_not_finite() -> None:

@@ -114,9 +114,9 @@ def test_a_task_that_crashes(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "TASK=: no task is named; give one of TASK=37, TASK=3-7, KERNEL=name and FROM=37"),
+        ((), "TASK=: no task is named; give exactly one of TASK=37, TASK=3-7, KERNEL=name and FROM=37"),
         (("--task", "1", "--from", "2"), "TASK=1 and FROM=2: name different tasks"),
-        (("--task", "7-3"), "TASK=7-3: ends before it begins; give 3-7"),
+        (("--task", "7-3"), "TASK=7-3: the range ends before it begins; write 3-7"),
         (("--task", "x"), "TASK=x: is not a task number"),
         (("--task", "99"), "TASK=99: no such task ran; tasks are numbered 0 to 4"),
         (("--from", "-1"), "FROM=-1: is not a task number"),
@@ -136,7 +136,7 @@ def test_nothing_of_somebody_else_is_replaced(tmp_path: Path, capsys: pytest.Cap
     mine.parent.mkdir()
     mine.write_text("mine")
     assert extract(EXAMPLES / "_jit_vector_dag", tmp_path, "--task", "3") == 2
-    assert "exists, and pypto-build did not write it" in capsys.readouterr().err
+    assert "already exists, and pypto-build did not write it" in capsys.readouterr().err
     assert mine.read_text() == "mine"
 
 

@@ -68,14 +68,14 @@ def test_logs_without_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (tmp_path / "x.log").write_text("Python said this\n")  # nothing of the runtime's: what would write it
     assert hang.main(["--log", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(f"{line}    the logs have no line of the runtime: run with ")
+    assert out.startswith(f"{line}    the logs contain no line of the runtime: run again with ")
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("none", "no such file or directory; name the directory of the logs"),
-        ("empty", "holds no log; name the directory with the host's and the device's logs"),
+        ("none", "no such file or directory; name a directory with logs"),
+        ("empty", "contains no log; name the directory with the logs of host and device"),
     ],
 )
 def test_no_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, message: str) -> None:

@@ -86,7 +86,7 @@ def test_trap(trap: str, bug: Bug, tmp_path: Path) -> None:
 def test_a_trap_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [str(copy_example("_jit_softmax", tmp_path)), "--build-dir", str(tmp_path / "out"), "--embedded", "none"]
     assert main([*words, "--trap", "nan,zero"]) == 2
-    error = "hazards: TRAP=nan,zero: there is no trap for 'zero'; it takes nan, inf, saturate, denormal"
+    error = "hazards: TRAP=nan,zero: there is no trap named 'zero'; use one of nan, inf, saturate, denormal"
     assert capsys.readouterr().err.splitlines() == [error]
 
 

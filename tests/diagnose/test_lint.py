@@ -64,7 +64,7 @@ def test_two_kernels_with_the_numbers_of_each_other(tmp_path: Path) -> None:
     manifest.write_text(swapped.replace('"func_id": X', '"func_id": 2'))
     findings = [finding for finding in lint(root, "a2a3sim") if finding.path == manifest.name]
     assert [finding.rule for finding in findings] == ["lint/exchanged-numbers"]
-    assert findings[0].message.startswith("kernels 'kernel_mul' and 'kernel_shift' have each other's func_id: ")
+    assert findings[0].message.startswith("kernels 'kernel_mul' and 'kernel_shift' have swapped func_ids: ")
     assert findings[0].line == min(edit.line for edit in findings[0].edits)
     lines = manifest.read_text().splitlines(keepends=True)
     for edit in findings[0].edits:
@@ -102,9 +102,9 @@ def test_findings_go_to_people_and_to_editors(tmp_path: Path, capsys: pytest.Cap
         next(text for text in (root / "kernel_config.py").read_text().splitlines() if "kernel_mul" in text)
     ) + 1
     assert capsys.readouterr().out.splitlines() == [
-        f"kernel_config.py:{line}: error: kernel 'kernel_mul': argument 2 is INOUT in the signature, and "
+        f"kernel_config.py:{line}: error: kernel 'kernel_mul': argument 2 is INOUT in the signature, but "
         "add_output(g) at orchestration/vector_dag.cpp:73 [lint/signature-direction]",
-        "    do: make it _D.OUT in the signature, or add_inout in the orchestration",
+        "    do: write _D.OUT in the signature, or add_inout in the orchestration",
         "[lint] _jit_vector_dag: 1 error",
     ]
     report = read_report(files["json"])
@@ -126,4 +126,4 @@ def test_paths_are_addresses_in_sarif(tmp_path: Path) -> None:
 
 def test_no_artifact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "x")]) == 2
-    assert capsys.readouterr().err == f"lint: {tmp_path / 'x'}: no such directory; name an artifact's directory\n"
+    assert capsys.readouterr().err == f"lint: {tmp_path / 'x'}: no such directory; name the directory of an artifact\n"

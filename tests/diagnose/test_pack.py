@@ -136,9 +136,8 @@ def test_a_link_out_of_the_artifact_is_not_followed(
     (run.artifact / "notes.txt").symlink_to(tmp_path / "secret")
     assert run.pack() == 2
     path = run.artifact / "notes.txt"
-    assert (
-        capsys.readouterr().err
-        == f"pack: {path}: links to a file outside of the artifact; put a copy of the file there\n"
+    assert capsys.readouterr().err == (
+        f"pack: {path}: is a symbolic link to a file outside of the artifact; replace the link by a copy of the file\n"
     )
     assert not run.archive.exists()
 
@@ -202,11 +201,11 @@ def test_paths_that_lead_elsewhere(path: str, tmp_path: Path) -> None:
         (listing(), [(OBJECT[0], CONTENT, tarfile.SYMTYPE)], "which is not a regular file"),
         (listing(), [(OBJECT[0], b"", tarfile.LNKTYPE)], "which is not a regular file"),
         (listing(), [(OBJECT[0], b"", tarfile.CHRTYPE)], "which is not a regular file"),
-        (listing(), [(OBJECT[0], b"something", tarfile.REGTYPE)], "(9 bytes) where"),
-        (listing(), [(OBJECT[0], b"anythinG", tarfile.REGTYPE)], "has content for kernel_config.py"),
-        (listing(), [("../../x", CONTENT, tarfile.REGTYPE)], "has '../../x' (8 bytes) where objects/"),
-        (listing(), [], "where objects/"),
-        (listing(), [OBJECT, OBJECT], "has files that its list does not name"),
+        (listing(), [(OBJECT[0], b"something", tarfile.REGTYPE)], "(9 bytes), but"),
+        (listing(), [(OBJECT[0], b"anythinG", tarfile.REGTYPE)], "has wrong content for kernel_config.py"),
+        (listing(), [("../../x", CONTENT, tarfile.REGTYPE)], "has '../../x' (8 bytes), but objects/"),
+        (listing(), [], "but objects/"),
+        (listing(), [OBJECT, OBJECT], "contains files that are not in its list"),
         (listing(artifact="../x"), [OBJECT], "pack.json names the artifact '../x'"),
         (listing(artifact=".hidden"), [OBJECT], "pack.json names the artifact '.hidden'"),
         (listing(schema=2), [OBJECT], "pack.json was written by another version (schema 2, this one reads 1)"),
@@ -229,7 +228,7 @@ def test_what_is_no_pack(
 
 def test_declared_sizes_that_do_not_fit_the_disk(tmp_path: Path) -> None:
     file = {"path": f"artifact/{NAME}/kernel_config.py", "sha256": DIGEST, "size": 1 << 60}
-    with pytest.raises(ArtifactError, match=r"unpacks to 1099511627776 MiB, .* MiB free; make room"):
+    with pytest.raises(ArtifactError, match=r"unpacks to 1099511627776 MiB, .* MiB free; free disk space"):
         unpack(archive(tmp_path / "x.tar.zst", listing(files=[file]), OBJECT), tmp_path / "new")
 
 
@@ -238,17 +237,17 @@ def test_a_list_of_files_without_end(tmp_path: Path) -> None:
     entry = tarfile.TarInfo("pack.json")
     entry.size = 1 << 40
     (tmp_path / "x.tar.zst").write_bytes(zstandard.compress(entry.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)))
-    with pytest.raises(ArtifactError, match=r"does not begin with pack\.json"):
+    with pytest.raises(ArtifactError, match=r"does not start with pack\.json"):
         read_pack(tmp_path / "x.tar.zst")
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "ends early"),
+        (b"", "is truncated"),
         (b"no archive", "is damaged: zstd decompressor error: Unknown frame descriptor"),
         (zstandard.compress(b"x" * 600), "does not contain a tar archive"),
-        (zstandard.compress(bytes(10)), "ends early"),
+        (zstandard.compress(bytes(10)), "is truncated"),
     ],
 )
 def test_damaged_archives(data: bytes, message: str, tmp_path: Path) -> None:

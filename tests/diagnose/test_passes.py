@@ -136,7 +136,7 @@ def test_a_listing_of_this_compiler_is_checked_too(tmp_path: Path, capsys: pytes
     ("flags", "message"),
     [
         (["--pass", "InitMemref"], "PASS=InitMemref: no such pass; did you mean InitMemRef?"),
-        (["--pass", "99"], "PASS=99: no such pass; 0 to 4, or a pass's name"),
+        (["--pass", "99"], "PASS=99: no such pass; use a number from 0 to 4, or the name of a pass"),
         (["--kernel", "double_row"], "KERNEL=double_row: no dump has this function; did you mean double_rows?"),
     ],
 )
@@ -150,6 +150,6 @@ def test_nothing_by_that_name(
 def test_no_dumps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 2
     assert capsys.readouterr().err == (
-        f"passes: {tmp_path / 'passes_dump'}: holds no dump of a pass; "
+        f"passes: {tmp_path / 'passes_dump'}: contains no dump of a pass; "
         "compile with DUMP_PASSES=1 (PyPTO: dump_passes=True)\n"
     )

@@ -113,10 +113,13 @@ def test_a_rank_is_chosen(out: Path, choice: str, places: list[str]) -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ("2", "RANK=2: rank 2 had no dispatch; those that had: 0, 1"),
-        ("1/d2", "RANK=1/d2: rank 1 had 2 dispatches; RANK= one of 1/d0, 1/d1"),
-        ("first", "RANK=first: does not name a rank; RANK=1 for all its dispatches, RANK=1/d0 for the first"),
-        ("", "RANK=: does not name a rank; RANK=1 for all its dispatches, RANK=1/d0 for the first"),
+        ("2", "RANK=2: rank 2 had no dispatch; the ranks with dispatches: 0, 1"),
+        ("1/d2", "RANK=1/d2: rank 1 had 2 dispatches; name one dispatch with RANK=, of 1/d0, 1/d1"),
+        (
+            "first",
+            "RANK=first: does not name a rank; write RANK=1 for all dispatches of the rank, RANK=1/d0 for the first",
+        ),
+        ("", "RANK=: does not name a rank; write RANK=1 for all dispatches of the rank, RANK=1/d0 for the first"),
     ],
 )
 def test_a_rank_that_there_is_not(out: Path, choice: str, message: str) -> None:
@@ -134,12 +137,15 @@ def test_one_dispatch_is_looked_at_as_one_chip(out: Path, capsys: pytest.Capture
     assert deps.main(_words(out, "--rank", "0", "--task", "0")) == 2
     assert deps.main(_words(out, "--export", "html")) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "deps: TASK=0: names a task of one dispatch; name the dispatch too, such as RANK=0/d0",
+        "deps: TASK=0: names a task, and tasks are counted in each dispatch; name the dispatch too, such as RANK=0/d0",
         "deps: RANK=0: has 2 dispatches; name one: RANK=0/d0, RANK=0/d1",
-        "deps: EXPORT=html: draws the graph of one dispatch; name one with RANK=; 'scons report' draws all",
+        (
+            "deps: EXPORT=html: draws only the graph of one dispatch; name the dispatch with RANK=; "
+            "'scons report' draws all graphs"
+        ),
     ]
     assert deps.main(_words(out / "rank0")) == 2
-    assert "holds no records of ranks; replay with SWIMLANE=4 DEP_GEN=1 first" in capsys.readouterr().err
+    assert "contains no records of ranks; replay with SWIMLANE=4 DEP_GEN=1 first" in capsys.readouterr().err
 
 
 def test_exports(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,8 +229,8 @@ def test_ranks_that_agree_and_those_that_do_not(out: Path, capsys: pytest.Captur
     assert dump.main(_words(out, "--kernel", "sum")) == 2
     assert dump.main(_words(out, "--against", "x.pt")) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "dump: KERNEL=sum: no dumped task runs it; dumped: sum_ranks",
-        "dump: AGAINST=x.pt: looks at one dispatch; name it: RANK=0/d0, RANK=0/d1, RANK=1/d0, RANK=1/d1",
+        "dump: KERNEL=sum: no dumped task runs this kernel; dumped kernels: sum_ranks",
+        "dump: AGAINST=x.pt: shows only one dispatch; name the dispatch: RANK=0/d0, RANK=0/d1, RANK=1/d0, RANK=1/d1",
     ]
 
 
@@ -251,11 +257,11 @@ def _last_line_s(artifact: Path) -> list[str]:
     [
         (
             'callables["publish"]', 'callables["publsh"]',
-            "error: dispatches 'publsh', which is not under next_levels/ [lint/driver-program]",
+            "error: dispatches 'publsh', but next_levels/ has no such chip program [lint/driver-program]",
         ),
         (
             'buffers["arrived_buf"]', 'buffers["arived_buf"]',
-            "error: buffers['arived_buf'] is in no domain [lint/driver-buffer]",
+            "error: buffers['arived_buf'] belongs to no domain [lint/driver-buffer]",
         ),
         (
             'tensors["x"][r, 0:256]', 'tensors["y"][r, 0:256]',
@@ -264,22 +270,22 @@ def _last_line_s(artifact: Path) -> list[str]:
         ),
         (
             'tensors["total_r"]), TensorArgType.OUTPUT_EXISTING', 'tensors["total_r"]), TensorArgType.INPUT',
-            "error: tensors['total_r'] is INPUT, and 'reduce' writes it as 'total' [lint/driver-tag]",
+            "error: tensors['total_r'] is tagged INPUT, but 'reduce' writes it as 'total' [lint/driver-tag]",
         ),
         (
             'tensors["x_r"]), TensorArgType.INPUT', 'tensors["x_r"]), TensorArgType.OUTPUT_EXISTING',
-            "error: tensors['x_r'] is OUTPUT_EXISTING, and 'publish' reads it as 'x' [lint/driver-tag]",
+            "error: tensors['x_r'] is tagged OUTPUT_EXISTING, but 'publish' reads it as 'x' [lint/driver-tag]",
         ),
         (
             "            _ta_0.add_scalar(scale)\n", "",
-            "error: 'publish' is given 0 scalars and takes 1 [lint/driver-arguments]",
+            "error: 'publish' is passed 0 scalars, but takes 1 [lint/driver-arguments]",
         ),
         (
             '_ta_0.add_tensor(make_tensor_arg(orch._worker, tensors["__comm_d0_ord"][r]), TensorArgType.INOUT)', "pass",
-            "warning: 'publish' and 'reduce' use window buffer 'partial_buf', and no host tensor orders their "
-            "dispatches on a rank [lint/driver-token]",
+            "warning: 'publish' and 'reduce' use window buffer 'partial_buf', but no host tensor orders their "
+            "dispatches on the same rank [lint/driver-token]",
         ),
-        ("def dist_allreduce(", "def dist_allreduce((", "error: not Python: invalid syntax [lint/driver]"),
+        ("def dist_allreduce(", "def dist_allreduce((", "error: is not valid Python: invalid syntax [lint/driver]"),
     ],
 )  # fmt: skip
 def test_what_contradicts_the_driver(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -392,6 +398,8 @@ def test_an_artifact_for_one_chip_is_rank_0(tool: Any, capsys: pytest.CaptureFix
     one = str(_EXAMPLE.parents[1] / "artifacts" / "_jit_vector_dag")
     assert tool.main([one, "--build-dir", str(tmp_path), "--rank", "1"]) == 2
     name = tool.__name__.split(".")[-2]
-    assert capsys.readouterr().err == (f"{name}: RANK=1: the artifact is for one chip, which is rank 0; leave it out\n")
+    assert capsys.readouterr().err == (
+        f"{name}: RANK=1: the artifact runs on one chip, so its only rank is 0; leave out RANK=\n"
+    )
     assert tool.main([one, "--build-dir", str(tmp_path), "--rank", "0"]) == 2
     assert "RANK" not in capsys.readouterr().err  # there are only no records

@@ -35,7 +35,7 @@ def _chips(root: Path, body: str) -> Chips:
 def test_schedules_of_an_ordered_program_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert flaky.main(_words(_chips(tmp_path, _ORDERED), "--rounds", "5")) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "[flaky] 5 schedules of all ranks: the same outputs",
+        "[flaky] 5 schedules of all ranks give the same outputs",
         "[flaky] _jit_chips: nothing found",
     ]
 
@@ -43,7 +43,9 @@ def test_schedules_of_an_ordered_program_agree(tmp_path: Path, capsys: pytest.Ca
 def test_a_schedule_that_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert flaky.main(_words(_chips(tmp_path, _RACE), "--rounds", "60")) == 1
     output = capsys.readouterr().out
-    assert "output 'y' varies in 1 of 32 elements, first at (0, 0) with the schedule of the ranks (SHUFFLE=1" in output
+    assert (
+        "output 'y' varies in 1 of 32 elements, first at (0, 0) with the task order of all ranks (SHUFFLE=1"
+    ) in output
     assert "[flaky/schedule]" in output
 
 
@@ -77,7 +79,9 @@ def test_a_dispatch_that_may_overtake(tmp_path: Path, capsys: pytest.CaptureFixt
     text = (shared.artifact / "orchestration/host_orch.py").read_text()
     shared.write("orchestration/host_orch.py", text.replace('tensors["x"][r]', 'tensors["x"][0]'))
     (message,) = _found(shared, capsys)
-    assert "rank 0 d1 'second' may begin before rank 0 d0 'first', which waits for others: both use domain" in message
+    assert (
+        "rank 0 d1 'second' can start before rank 0 d0 'first', which waits for other ranks: both use domain"
+    ) in message
     assert message.startswith("orchestration/host_orch.py:") and message.endswith("[hazards/missing-token]")
     ordered = Chips(tmp_path / "with", 2, programs, [(*row[:3], True) for row in rows])
     assert _found(ordered, capsys) == []
@@ -90,7 +94,7 @@ def test_a_collective_that_a_rank_skips(tmp_path: Path, capsys: pytest.CaptureFi
     rows = [("meet", 0), ("meet", 1), ("other", 2), ("other", 0), ("other", 1)]
     messages = _found(Chips(tmp_path, 3, programs, rows), capsys)
     assert any(
-        "'meet' on domain comm_d0 is dispatched 1 times by some members, and by rank 2 0 times" in line
+        "'meet' on domain comm_d0 is dispatched 1 times by some ranks, but by rank 2 0 times" in line
         and line.endswith("[hazards/collective-skipped]")
         for line in messages
     )

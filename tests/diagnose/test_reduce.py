@@ -128,17 +128,18 @@ def test_a_kernel_without_a_module(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keep", "edits", "says"),
     [
-        ("mismatch:f", [], "KEEP=mismatch:f: the replay ends with pass; name what is wrong"),
+        ("mismatch:f", [], "KEEP=mismatch:f: the replay ends with pass; name the failure to keep with KEEP="),
         (
             "mismatch:x",
             [("kernels/aiv/kernel_mul.cpp", "TMUL(", "TADD(")],
-            "KEEP=mismatch:x: the replay differs in 'f'; name what is wrong",
+            "KEEP=mismatch:x: the replay differs in 'f'; name the failure to keep with KEEP=",
         ),
         ("hang", [], "KEEP=hang: the replay ends with pass"),
         (
             "wrong",
             [],
-            "KEEP=wrong: is not a failure to keep; give mismatch:OUTPUT, crash, hang, build_error, golden_error, "
+            "KEEP=wrong: names no failure that can be kept; use mismatch:OUTPUT, crash, hang, "
+            "build_error, golden_error, "
             "or a rule: ",
         ),
         (

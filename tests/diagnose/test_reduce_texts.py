@@ -124,9 +124,11 @@ def test_what_compiles_is_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert reduce(artifact, tmp_path, "--keep", "build_error:nothing") == 2
     assert reduce(artifact, tmp_path, "--keep", "golden_error") == 2
     one, two, three = capsys.readouterr().err.splitlines()
-    assert one == "reduce: KEEP=build_error:kernel_add: 'kernel_add' compiles; name what is wrong"
-    assert two.startswith("reduce: KEEP=build_error:nothing: there is no kernel 'nothing'; it has kernel_add, ")
-    assert three.endswith("golden.py: no such file; KEEP=golden_error is for a golden.py that raises")
+    assert one == "reduce: KEEP=build_error:kernel_add: 'kernel_add' compiles; name the failure to keep with KEEP="
+    assert two.startswith(
+        "reduce: KEEP=build_error:nothing: the artifact has no kernel 'nothing'; its kernels are kernel_add, "
+    )
+    assert three.endswith("golden.py: no such file; KEEP=golden_error needs a golden.py that fails")
 
 
 _GOLDEN = '''"""The golden of x."""

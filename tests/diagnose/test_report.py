@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import msgspec
@@ -283,7 +284,9 @@ def test_the_cause_comes_first_with_five_lines_of_its_source(browser: Browser, p
     lines = (_EXAMPLE / _KERNEL).read_text().splitlines()
     row = "(l) => [+l.dataset.n, l.className, l.textContent]"
     shown = browser.run(f"[...document.querySelectorAll('#cause .source span')].map({row})")
-    assert shown == [[n, "mark" if n == 60 else "", lines[n - 1] or " "] for n in range(58, 63)]
+    excerpt = dedent("\n".join(lines[57:62])).split("\n")  # without the indentation that its lines share
+    assert excerpt != lines[57:62]
+    assert shown == [[n, "mark" if n == 60 else "", text or " "] for n, text in enumerate(excerpt, 58)]
     assert browser.run("document.querySelector('#cause .cause').textContent") == "a <b>bold</b> claim</script>"
 
 

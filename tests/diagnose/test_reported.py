@@ -108,7 +108,7 @@ MODULES: dict[str, tuple[str, Callable[[str], str], str]] = {
     "a tile is used behind its free": (
         _SILU,
         lambda text: _moved(text, "pto.tfree_from_aic", "pto.tpop_from_aic"),
-        "uses %product__ssa_v0__Vec behind pto.tfree_from_aic, which gave its slot back",
+        "uses %product__ssa_v0__Vec after pto.tfree_from_aic, which released its slot",
     ),
     "the ends of a pipe split otherwise": (
         _LANES,

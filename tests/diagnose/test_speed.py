@@ -242,7 +242,9 @@ def test_what_has_no_price_is_an_error_at_its_line(tmp_path: Path, capsys: pytes
     assert speed(artifact, tmp_path / "out") == 1
     text = (artifact / "kernels/aiv/kernel_mul.cpp").read_text().splitlines()
     line = next(number for number, row in enumerate(text, 1) if "TPOW" in row)
-    error = "error: TPOW has no rate on 910B2, so times are too low; add a row to RATES= 'slope.TPOW'"
+    error = (
+        "error: no rate of 'TPOW' is known for 910B2, so predicted times are too low; add a row to RATES= 'slope.TPOW'"
+    )
     assert f"kernels/aiv/kernel_mul.cpp:{line}: {error}" in capsys.readouterr().out.splitlines()
     rates = tmp_path / "mine.toml"
     rates.write_text(
@@ -254,7 +256,7 @@ def test_what_has_no_price_is_an_error_at_its_line(tmp_path: Path, capsys: pytes
 def test_a_chip_of_the_other_generation_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     artifact = copy_example("_jit_softmax", tmp_path)
     assert speed(artifact, tmp_path / "out", "--chip-name", "950PR") == 2
-    error = "speed: CHIP=950PR: is not a chip of a2a3sim; it is one of 910B1, 910B2, 910B3, 910B4"
+    error = "speed: CHIP=950PR: is not a chip of the platform a2a3sim; use one of 910B1, 910B2, 910B3, 910B4"
     assert capsys.readouterr().err.splitlines() == [error]
 
 
@@ -323,5 +325,5 @@ def test_each_dispatch_of_each_rank_is_predicted(tmp_path: Path) -> None:
     (error,) = [line for line in printed if line.startswith("error: ")]
     assert error.endswith("more than 1 us [speed/max-time]")
     for option, value in (("what_if", "double"), ("export", "trace")):
-        with pytest.raises(ArtifactError, match="is for one chip program"):
+        with pytest.raises(ArtifactError, match="works only for one chip program"):
             answer_ranks(parser().parse_args([*words, f"--{option.replace('_', '-')}={value}"]), directory, print)

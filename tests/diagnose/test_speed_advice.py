@@ -69,7 +69,7 @@ def adds(at: int, times: int = 400) -> Recording:
 def test_the_padding_that_removes_a_bank_conflict() -> None:
     slow = adds(0x4000)
     gain = advice(slow)["speed/bank-conflict"]
-    assert gain.finding.hint.startswith("put the tile at 0x4000 to 0x4")
+    assert gain.finding.hint.startswith("move the tile from address 0x4000 to 0x4")
     new = int(gain.finding.hint.split("to 0x")[1].split(",")[0], 16)
     assert 0 < new - 0x4000 < 512 and (new - 0x4000) % 32 == 0
     assert_gain(gain, slow, adds(new))
@@ -102,7 +102,7 @@ def loop(steps: int, rows: int) -> Recording:
 def test_one_row_at_a_time() -> None:
     slow = loop(256, 1)
     gain = advice(slow)["speed/row-by-row"]
-    assert gain.finding.hint == "work on 32 times as many rows in a step"
+    assert gain.finding.hint == "process 32 times as many rows in each iteration"
     assert_gain(gain, slow, loop(8, 32))
 
 
@@ -113,8 +113,8 @@ def test_loads_of_a_few_rows_at_a_time() -> None:
         return replace(recording, bases=(1 << 40) + np.arange(steps, dtype=np.uint64) * np.uint64(rows * 2048))
 
     gain = advice(strided(256, 2))["speed/small-transfers"]
-    assert gain.finding.message == "TLOAD moves 2 rows of 1024 bytes in each of 256 steps of a loop"
-    assert gain.finding.hint == "work on 16 times as many rows in a step"
+    assert gain.finding.message == "TLOAD moves 2 rows of only 1024 bytes in each of 256 loop iterations"
+    assert gain.finding.hint == "process 16 times as many rows in each iteration"
     assert_gain(gain, strided(256, 2), strided(16, 32))
     assert "speed/small-transfers" not in advice(strided(16, 32))
 
@@ -127,7 +127,7 @@ def drain(cols: int) -> EventRow:
 
 def test_an_odd_number_of_fractals_that_leaves_l0c() -> None:
     gain = advice(run([drain(40)] * 100))["speed/odd-drain"]
-    assert gain.finding.message == "TSTORE drains an odd number of fractals per row"
+    assert gain.finding.message == "TSTORE writes rows with an odd number of fractals, which is slow"
     assert gain.gain_us == pytest.approx(100 * 128 * 2.6 * (5 - 1) / 1850)
     assert "speed/odd-drain" not in advice(run([drain(64)] * 100))
 
@@ -136,7 +136,7 @@ def test_cores_that_load_the_same_lines_at_once() -> None:
     whole = run([load(16, 1024)] * 64, blocks=48)
     same = replace(whole, bases=(1 << 40) + (np.arange(48 * 64, dtype=np.uint64) % 64) * 32768)
     gain = advice(same)["speed/same-reads"]
-    assert gain.finding.hint.endswith("rotate the loop by the number of the block")
+    assert gain.finding.hint.endswith("rotate the loop by the block number")
     apart = predict(same, A2.with_values(l2__shared__aiv=1e15)).time_us
     assert gain.gain_us == pytest.approx(predict(same, A2).time_us - apart, rel=1e-6)
     assert "speed/same-reads" not in advice(whole)
@@ -151,7 +151,7 @@ def test_data_that_l2_does_not_keep() -> None:
         replace(run([load(16, 1024)] * 256, blocks=48), bases=(1 << 40) + bases) for bases in (again, at_once)
     )
     gain = advice(slow)["speed/over-l2"]
-    assert gain.finding.message == "the run uses 192 MiB, and L2 keeps 154: data are loaded again from HBM"
+    assert gain.finding.message == "the run uses 192 MiB, but L2 keeps only 154: data are loaded again from HBM"
     assert gain.gain_us == pytest.approx(predict(slow, A2).time_us - predict(slow, A2.with_values(l2=1000)).time_us)
     assert predict(fast, A2).time_us < predict(slow, A2).time_us - gain.gain_us
     assert predict(fast, A2).missed == predict(slow, A2).missed / 2
@@ -181,7 +181,7 @@ def test_loads_that_wait_for_one_buffer() -> None:
     body += [vector("TADDS", tile(0, 16, 1024, READ), tile(0x8000, 16, 1024, WRITE))] * 8 + [flag(SET_FLAG, V, MTE2)]
     slow, fast = (run([flag(SET_FLAG, V, MTE2)] * buffers + body * 50) for buffers in (1, 2))
     rules = advice(slow)
-    assert rules["speed/one-buffer"].finding.message == "MTE2 waits until V has used its only buffer"
+    assert rules["speed/one-buffer"].finding.message == "MTE2 waits until V releases the only buffer"
     assert_gain(rules["speed/one-buffer"], slow, fast)
 
 
@@ -193,7 +193,7 @@ def test_a_barrier_that_is_wider_than_its_operands_need() -> None:
         run([one, other] * 100),
     )
     gain = advice(slow)["speed/wide-barrier"]
-    assert gain.finding.message == "all pipes wait here; the operands need no wait"
+    assert gain.finding.message == "all pipes wait at this barrier; the operands need no wait"
     assert_gain(gain, slow, fast)
     needed = run([load(16, 1024), EventRow(BARRIER, "", ALL), one, EventRow(BARRIER, "", ALL)] * 100)
     assert "speed/wide-barrier" not in advice(needed)  # every instruction needs the one before it
@@ -237,7 +237,7 @@ def test_one_block_on_many_cores_is_split() -> None:
 def test_a_last_wave_on_few_cores() -> None:
     big = [load(32, 1024)] * 20
     gain = advice(run(big, blocks=60))["speed/last-wave"]
-    assert gain.finding.message == "60 blocks on 48 cores: 12 run in a last wave"
+    assert gain.finding.message == "60 blocks on 48 cores: only 12 cores are busy in the last wave"
     assert gain.finding.hint == "use 96 blocks of less work"
     assert_gain(gain, run(big, blocks=60), run([load(20, 1024)] * 20, blocks=96))
     assert "speed/last-wave" not in advice(run(big, blocks=96))

@@ -366,10 +366,10 @@ def test_rows_of_a_file_replace_ours(tmp_path: Path) -> None:
             read_rates(path)
     row = row.replace("cycles a repeat", "GB/s")
     path.write_text("[[rate]]\n" + row.format("hbm", "a2a3", "D").replace("7.5", "0"))
-    with pytest.raises(ArtifactError, match="is not a value of 'hbm'; give"):
+    with pytest.raises(ArtifactError, match="is not a valid value of 'hbm'; give"):
         read_rates(path)
     path.write_text("[[rate]]\n" + row.format("clock", "a2a3", "D"))
-    with pytest.raises(ArtifactError, match="'clock' is not in GB/s; give it in GHz"):
+    with pytest.raises(ArtifactError, match="the unit of 'clock' is not GB/s; give the rate in GHz"):
         read_rates(path)
     path.write_text("[[rate]]\nnam = 1\n")
     with pytest.raises(ArtifactError, match="is not a list of rates"):
@@ -416,7 +416,7 @@ def test_words_of_whatif() -> None:
         "all of these": WhatIf(double=True, cores=12),
     }
     for wrong in ("doubled", "cores=0", "cores=x", "l2=some"):
-        with pytest.raises(ArtifactError, match=f"there is no change '{wrong}'"):
+        with pytest.raises(ArtifactError, match=f"there is no change named '{wrong}'"):
             read_what_if(wrong)
 
 

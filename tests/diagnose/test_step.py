@@ -15,11 +15,11 @@ import pytest
 from pypto_build.diagnose.diverge.lockstep import Limits
 from pypto_build.diagnose.step.__main__ import main, parser
 from pypto_build.diagnose.step.face import page, recorded
-from pypto_build.diagnose.step.record import instrument
+from pypto_build.diagnose.step.record import compile_kernel, instrument
 from pypto_build.diagnose.step.session import Session
 from pypto_build.diagnose.step.terminal import StepApp
 from tests.diagnose.browser import Browser, find_browser
-from tests.diagnose.checked import build_checked, copy_example
+from tests.diagnose.checked import EXAMPLES, build_checked, copy_example
 from tests.replay.builder import build_artifact, embedded_module
 
 _MUL = "kernels/aiv/kernel_mul.cpp"
@@ -104,18 +104,21 @@ def test_loops_have_their_scalars(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--task", "9"), "TASK=9 is not submitted; the run has tasks 0 to 4"),
+        (("--task", "9"), "the run submits no TASK=9; its tasks are 0 to 4"),
         (("--task", "x"), "TASK=x is not a task number; give one such as TASK=3"),
-        (("--task", "3", "--block", "2"), "BLOCK=2: task 3 has 1 block; leave it out"),
+        (("--task", "3", "--block", "2"), "BLOCK=2: task 3 has only 1 block; leave out BLOCK="),
         (("--task", "3", "--export", "dot"), "EXPORT=dot: is not supported by this tool; use html"),
-        (("--task", "3", "--kernel", "aic"), "task 3 has no kernel 'aic'; it has aiv0 kernel_mul"),
-        (("--task", "3", "--at", "70"), "nothing is executed at line 70; the nearest is 67"),
-        (("--task", "3", "--at", "TMUL#2"), "there is no TMUL#2; there is 1"),
-        (("--task", "3", "--script", "jump"), "'jump': 'jump' is not a command; there are next, back, goto, wrong, "
-         "where, list, print, tile, tiles, scalars, flags, pipes, kernel, help"),
-        (("--task", "3", "--script", "print v99"), "'print v99': 'v99' is not a tile, tensor or scalar here; there"),
-        (("--task", "3", "--script", "print v7[0, 200]"), "'print v7[0, 200]': [0, 200]: 200 is outside of 0 to 127"),
-        (("--task", "3", "--script", "flags 3"), "'flags 3': 'flags' takes no '3'; leave it out"),
+        (("--task", "3", "--kernel", "aic"), "task 3 has no kernel 'aic'; its kernels are aiv0 kernel_mul"),
+        (("--task", "3", "--at", "70"), "line 70 executes nothing; the nearest line that executes something is 67"),
+        (("--task", "3", "--at", "TMUL#2"), "TMUL#2 does not exist; there is 1"),
+        (("--task", "3", "--script", "jump"), "'jump': 'jump' is not a command; the commands are next, "
+         "back, goto, wrong, where, list, print, tile, tiles, scalars, flags, pipes, kernel, help"),
+        (("--task", "3", "--script", "print v99"), (
+            "'print v99': 'v99' is not a tile, tensor or scalar at "
+            "this step; the names here"
+        )),
+        (("--task", "3", "--script", "print v7[0, 200]"), "'print v7[0, 200]': [0, 200]: 200 is not within 0 to 127"),
+        (("--task", "3", "--script", "flags 3"), "'flags 3': 'flags' takes no argument '3'; leave the argument out"),
     ],
 )  # fmt: skip
 def test_what_it_cannot_do(
@@ -262,6 +265,17 @@ def test_parameters_of_every_type_have_their_names() -> None:
     assert made.text.partition("{")[2] == (
         " PYPTO_VARIABLE(a); PYPTO_VARIABLE(b); PYPTO_VARIABLE(c); PYPTO_VARIABLE(d); int e = 0; PYPTO_VARIABLE(e); }"
     )
+
+
+@pytest.mark.parametrize(
+    "name, kernel", [("_jit_gemm_silu", "aic/gemm_silu_aic"), ("_jit_rms_norm", "aiv/rms_norm_rows")]
+)
+def test_kernels_with_bfloat16_parameters_compile(name: str, kernel: str, tmp_path: Path) -> None:
+    source = EXAMPLES / name / f"kernels/{kernel}.cpp"
+    text = source.read_text(encoding="utf-8")
+    made = compile_kernel(source, kernel.partition("/")[0], "a2a3sim", tmp_path / "kernel.so")
+    assert "__gm__ bfloat16_t*" in text and (tmp_path / "kernel.so").is_file()
+    assert [len(names) for names in made.parameters.values()]
 
 
 def test_scratch_is_not_wrong_in_a_kernel_that_passes(tmp_path: Path) -> None:

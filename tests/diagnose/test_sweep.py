@@ -76,7 +76,7 @@ def test_ctrl_c_keeps_the_cases_that_ran(
     status, document = sweep(EXAMPLES / "_jit_vector_dag", tmp_path, "--seeds", "1-12")
     assert (status, len(document["cases"])) == (130, 3)
     output = capsys.readouterr().out
-    assert "[sweep] Ctrl-C after 3 of 12 cases\n[sweep] 3 cases against the .pto modules, 0 fail\n" in output
+    assert "[sweep] interrupted after 3 of 12 cases\n[sweep] 3 cases against the .pto modules, 0 fail\n" in output
 
 
 def test_sizes_of_dynamic_dimensions(tmp_path: Path) -> None:
@@ -99,9 +99,9 @@ def test_sizes_of_dynamic_dimensions(tmp_path: Path) -> None:
         (("--seeds", "9-1"), "SEEDS=9-1: is not a range of seeds"),
         (
             ("--values", "odd"),
-            "VALUES=odd: 'odd' is not a kind of values; one of random, edge, structured, special; or ",
+            "VALUES=odd: 'odd' is not a kind of values; use one of random, edge, structured, special; or ",
         ),
-        (("--shapes", "3"), "SHAPES=3: no dimension of the artifact is dynamic; leave it out"),
+        (("--shapes", "3"), "SHAPES=3: the artifact has no dynamic dimension; leave out SHAPES="),
     ],
 )
 def test_wrong_use_is_one_line(

@@ -159,7 +159,8 @@ def test_what_was_edited_since_the_last_pass_comes_first(tmp_path: Path) -> None
     text = "for (uint32_t i = 0; i < x->shapes[0]; ++i) out[i] = in[i] + {}.0f;"
     assert "[triage] _jit_chain: 'y' differs; the cause:\n" in run.output
     assert (
-        f"{position}: error: edited since the last pass, and with this put back it passes: '{text.format(2)}' was "
+        f"{position}: error: edited since the last pass, and the replay passes if this edit is "
+        f"undone: '{text.format(2)}' was "
         f"'{text.format(1)}' [triage/edited]\n"
     ) in run.output
     assert f"    edit {position}: {text.format(2)}  ->  {text.format(1)}\n" in run.output
@@ -167,6 +168,10 @@ def test_what_was_edited_since_the_last_pass_comes_first(tmp_path: Path) -> None
     assert "Mismatched elements" in run.output  # Project.scons asks for VERBOSE=1
     brief = project.quiet("triage", "JIT=_jit_chain", "ANNOTATE=github", "JUNIT=out.xml").output
     assert "[RUN]   'y' FAIL" in brief and "Mismatched elements" not in brief
+    project.edit("kernels/aiv/plus_one.cpp", "in[i] + 2.0f", "in[i] + 3.0f")
+    compiled = project.quiet("triage", "JIT=_jit_chain").output  # the same where the replay follows a compilation
+    assert "[RUN]   'y' FAIL" in compiled and "Mismatched elements" not in compiled
+    project.edit("kernels/aiv/plus_one.cpp", "in[i] + 3.0f", "in[i] + 2.0f")
     file = f"build_output/_jit_chain/{position.partition(':')[0]}"
     assert f"\n::error file={file},line=11,title=triage/edited::edited since the last pass, and " in brief
     (failure,) = ElementTree.parse(project.root / "out.xml").iter("failure")
@@ -177,7 +182,7 @@ def test_what_was_edited_since_the_last_pass_comes_first(tmp_path: Path) -> None
     project.edit("kernels/aiv/plus_one.cpp", "in[i] + 2.0f", "in[i] + 1.0f")
     project.write_tensor("out/y", [7.0] * 16)
     run = project.scons("triage", "JIT=_jit_chain")
-    says = "edited since the last pass, and with this put back it passes: it holds something else"
+    says = "edited since the last pass, and the replay passes if this edit is undone: it holds something else"
     assert f"\ndata/out/y.pt: error: {says} [triage/edited]\n" in run.output
 
 
@@ -222,7 +227,7 @@ def compute_golden(tensors, params):
     assert make_golden([str(project.artifact)]) == 0
     write_pt(project.artifact / "data/in/x.pt", "float32", (16,), array.array("f", range(5, 21)).tobytes())
     run = project.scons("triage", "JIT=_jit_chain")
-    says = "data/out was made from another data/in/x.pt: the golden is stale; made anew, it passes"
+    says = "data/out was computed from other contents of data/in/x.pt: the golden is stale; made anew, it passes"
     assert f"\ndata/in/x.pt: error: {says} [triage/stale-golden]\n" in run.output
     assert (
         f"    do: make it anew: python -m pypto_build.compiler.golden {project.artifact.relative_to(project.root)}\n"
@@ -247,7 +252,7 @@ def test_the_golden_follows_from_the_program_where_there_is_no_golden_py(tmp_pat
     write_pt(golden, "float32", (128, 128), bytes(4 * 128 * 128))
     (root / "data" / "golden.json").unlink()
     ((one,), _) = golden_findings(load_artifact(root), tmp_path / "out", [], program)
-    says = "the reference of hello_world.py makes another data/out/c.pt of data/in: 16376 of 16384 elements differ"
+    says = "the reference of hello_world.py computes another data/out/c.pt from data/in: 16376 of 16384 elements differ"
     assert (one.path, one.message) == ("data/out/c.pt", f"{says}; with that one it passes")
     assert (one.level, one.hint) == ("error", "compile the program again, which makes it anew")
 

@@ -131,8 +131,8 @@ def test_what_no_edit_explains_is_told_with_its_region(built: Path, tmp_path: Pa
     assert "differ from the golden, within [3:5, 0:128]" in finding.message
     assert finding.detail == ("the first of them is in an output of tasks 0, 1 axpy_acc",)
     assert finding.hint.startswith(
-        "the modules, the orchestration, the inputs or the golden are wrong; if the program is at hand, name it with "
-        "PROGRAM=; "
+        "the modules, the orchestration, the inputs or the golden are wrong; if you have the program, name it with "
+        "PROGRAM= for a closer answer; "
     )
 
 

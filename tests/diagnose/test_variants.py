@@ -38,7 +38,7 @@ _MODULE = """
         "'2.0' in place of '0.5'": "    pl.store(pl.exp(tile - pl.row_sum(tile)) * 2.0, [row, 0], y)",
         "'0.5' left out": "    pl.store((pl.exp(tile - pl.row_sum(tile))), [row, 0], y)",
         "'128' in place of '64'": "SIZE = 128",
-        "'row' and '0' exchanged": "    tile = pl.load(x, [0, row], [16, SIZE])",
+        "'row' and '0' swapped": "    tile = pl.load(x, [0, row], [16, SIZE])",
         "'y' in place of 'x'": "    tile = pl.load(y, [row, 0], [16, SIZE])",
         "'tile - pl.row_sum(tile)' rounded to bfloat16": (
             "    pl.store(pl.exp(pl.cast(pl.cast(tile - pl.row_sum(tile), pl.BF16), pl.FP32)) * 0.5, [row, 0], y)"
@@ -83,6 +83,6 @@ def test_edits_of_a_module() -> None:
             "pto.trowsum ins(%a, %tmp : !t, !t) outs(%b : !t)",
         ),
     )
-    assert tried["'%a' and '%b' exchanged"][0].new == "pto.tsub ins(%b, %a : !t, !t) outs(%a : !t)"
+    assert tried["'%a' and '%b' swapped"][0].new == "pto.tsub ins(%b, %a : !t, !t) outs(%a : !t)"
     assert "round_mode CEIL" in tried["'CEIL' in place of 'FLOOR'"][0].new
     assert tried["'2.000000000e+00' in place of '5.000000000e-01'"][0].line == 2

@@ -163,16 +163,16 @@ def test_a_task_of_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--from", "y", "--at", "0,0"), "FROM=y is not a tensor of the program; it has x, out"),
+        (("--from", "y", "--at", "0,0"), "FROM=y is not a tensor of the program; the tensors are x, out"),
         (
             ("--from", "x", "--out", "out", "--at", "0,0"),
-            "OUT=out and FROM=x exclude each other; leave one of them out",
+            "OUT=out and FROM=x cannot be used together; leave out one of the two",
         ),
-        (("--out", "x", "--at", "0,0"), "OUT=x is not an output of the program; it has out"),
-        (("--at", "0"), "AT=0 does not fit the shape [64, 256]; give it as AT=0,0"),
-        (("--at", "64,0"), "AT=64,0: 64 is outside of 0 to 63; the shape is [64, 256]"),
-        (("--at", "0,a"), "AT=0,a: 'a' is neither an index nor a range; write I or I:J"),
-        (("--at", "5:2,0"), "AT=5:2,0: 5:2 is outside of 0 to 63; the shape is [64, 256]"),
+        (("--out", "x", "--at", "0,0"), "OUT=x is not an output of the program; the outputs are out"),
+        (("--at", "0"), "AT=0 does not fit the shape [64, 256]; give an index such as AT=0,0"),
+        (("--at", "64,0"), "AT=64,0: 64 is not within 0 to 63; the shape is [64, 256]"),
+        (("--at", "0,a"), "AT=0,a: 'a' is neither an index nor a range; write an index I or a range I:J"),
+        (("--at", "5:2,0"), "AT=5:2,0: 5:2 is not within 0 to 63; the shape is [64, 256]"),
     ],
 )
 def test_what_it_cannot_answer(

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,25 @@ def test_the_extension_starts_the_language_server(tmp_path: Path) -> None:
     assert started["server"] == {"command": "/env/bin/pypto-build", "args": ["lsp"]}
     assert {"scheme": "file", "pattern": "**/*.pto"} in started["client"]["documentSelector"]
     assert stopped == "stopped"
+    for path in tmp_path.glob(".vscode/**/*.json"):
+        assert isinstance(json.loads(path.read_text(encoding="utf-8")), dict), path
+    assert _capabilities([sys.executable, "-m", "pypto_build.resident.client", *started["server"]["args"]]) >= {
+        "completionProvider",
+        "definitionProvider",
+        "hoverProvider",
+    }
+
+
+def _capabilities(command: list[str]) -> set[str]:
+    """Start a language server, and return what it offers over its standard streams."""
+    texts = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"capabilities": {}}},
+        {"jsonrpc": "2.0", "id": 2, "method": "shutdown"},
+        {"jsonrpc": "2.0", "method": "exit"},
+    ]
+    bodies = [json.dumps(text).encode() for text in texts]
+    sent = b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(body), body) for body in bodies)
+    run = subprocess.run(command, input=sent, capture_output=True, timeout=120, check=True)
+    head, _, rest = run.stdout.partition(b"\r\n\r\n")
+    size = int(re.findall(rb"Content-Length: (\d+)", head)[0])
+    return set(json.loads(rest[:size])["result"]["capabilities"])

@@ -191,7 +191,7 @@ def test_a_reduction(
 def test_what_a_worker_cannot_judge_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "candidate.msgpack").write_bytes(b"\x93")
     assert judge_there([str(tmp_path), "--scratch", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith(f"reduce: {tmp_path}: is not a candidate: ")
+    assert capsys.readouterr().err.startswith(f"reduce: {tmp_path}: is not a valid candidate: ")
 
 
 def test_no_cluster_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:

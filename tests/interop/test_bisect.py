@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -82,7 +83,7 @@ def test_a_planted_commit_is_found(
     ends = (f"{clone}@main~4", f"{clone}@main")
     assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-3:-1] == ["[bisect] 4 steps, 0 skipped; bad means: mismatch of y", "[bisect] culprit:"]
+    assert lines[-3:-1] == ["[bisect] 4 steps, 0 skipped; a bad step shows: mismatch of y", "[bisect] culprit:"]
     assert lines[-1].endswith(" planted") and lines[-1].strip().startswith(commits(clone)[3][:7])
     assert started[0][:7] == [str(tmp_path / "a"), "--force", "-p", "a2a3sim", "--runtime", "simpler", "--rtol"]
     record = json.loads((tmp_path / "out" / "bisect.json").read_bytes())
@@ -92,7 +93,7 @@ def test_a_planted_commit_is_found(
     record["culprit"], record["steps"] = [], record["steps"][:3]
     (tmp_path / "out" / "bisect.json").write_text(json.dumps(record))
     assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
-    assert "[bisect] continuing after 3 steps" in capsys.readouterr().out
+    assert "[bisect] continues after 3 steps" in capsys.readouterr().out
     assert len(started) == 5
     assert run(tmp_path, "simpler", *ends, "--rtol=1e-3") == 0
     assert len(started) == 9
@@ -114,7 +115,7 @@ def test_another_failure_says_nothing(
     assert run(tmp_path, "simpler", f"{clone}@main~4", f"{clone}@main") == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[-6:-4] == [
-        "[bisect] 5 steps, 3 skipped; bad means: mismatch of y",
+        "[bisect] 5 steps, 3 skipped; a bad step shows: mismatch of y",
         "[bisect] one of these, since some could not be tested:",
     ]
     assert [line.split()[-1] for line in lines[-4:]] == ["1", "2", "planted", "4"]
@@ -155,18 +156,28 @@ def test_flags(
             "simpler",
             "{clone}@main",
             "{clone}@main",
-            "GOOD={good}: is the same commit as BAD={bad}; name two different ones",
+            "GOOD={good}: is the same commit as BAD={bad}; name two different commits",
         ),
         (
             "simpler",
             "{clone}@main",
             "{clone}@main~2",
-            "GOOD={good}: BAD={bad} is not a descendant of it; name an ancestor",
+            "GOOD={good}: BAD={bad} is not a descendant of this commit; name an ancestor of BAD=",
         ),
         ("simpler", "{clone}@no", "{clone}@main", "SIMPLER={good}: revision no is not in {clone}; git log there lists"),
-        ("flags", "-O1", "-O1", "BAD=-O1: adds no flag to those of GOOD=-O1; add one"),
-        ("flags", "-O1", "-O2", "BAD=-O2: passes; name one that fails, or raise REPEATS= if it fails now and then"),
-        ("kernel", "{a}", "{a}", "GOOD={a}: has the same kernels and orchestration as BAD={a}; name two that differ"),
+        ("flags", "-O1", "-O1", "BAD=-O1: has no flag that GOOD=-O1 lacks; add a flag"),
+        (
+            "flags",
+            "-O1",
+            "-O2",
+            "BAD=-O2: passes; name a version that fails, or raise REPEATS= if it fails only sometimes",
+        ),
+        (
+            "kernel",
+            "{a}",
+            "{a}",
+            "GOOD={a}: has the same kernels and orchestration as BAD={a}; name two artifacts that differ",
+        ),
         ("kernel", "{a}", "/nowhere", "BAD=/nowhere: no such artifact in "),
     ],
 )
@@ -193,7 +204,9 @@ def test_a_good_end_that_fails(
     replays(lambda *_: _WRONG)
     assert run(tmp_path, "flags", "-O1", "-O2") == 2
     log = tmp_path / "out" / "bisect.log"
-    assert capsys.readouterr().err == f"GOOD=-O1: does not pass (mismatch of y, see {log}); name one that does\n"
+    assert (
+        capsys.readouterr().err == f"GOOD=-O1: does not pass (mismatch of y, see {log}); name a version that passes\n"
+    )
 
 
 def test_a_file_is_found_through_scons(tmp_path: Path) -> None:
@@ -206,6 +219,29 @@ def test_a_file_is_found_through_scons(tmp_path: Path) -> None:
     ran = project.scons("bisect", "JIT=_jit_chain", "AXIS=kernel", "GOOD=_jit_chain", f"BAD={bad}")
     assert ran.status == 0, ran.output
     assert ran.output.splitlines()[-2:] == ["[bisect] culprit:", "  kernels/aiv/plus_one.cpp"]
+
+
+def test_ends_by_revisions_of_the_artifact(tmp_path: Path) -> None:
+    """A tag and a branch name the artifact as it was there."""
+    project = Project(tmp_path / "workspace")
+
+    def git(*words: str) -> None:
+        identity = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
+        subprocess.run(["git", *identity, *words], cwd=project.artifact, check=True, capture_output=True)
+
+    git("init", "--quiet")
+    git("add", "kernels", "orchestration", "kernel_config.py")
+    git("commit", "--quiet", "-m", "good")
+    git("tag", "v1")
+    kernel = project.artifact / "kernels" / "aiv" / "plus_one.cpp"
+    kernel.write_text(kernel.read_text().replace("in[i] + 1.0f", "in[i] - 1.0f"))
+    git("commit", "--quiet", "-am", "bad")
+    git("branch", "broken")
+    ran = project.scons("bisect", "JIT=_jit_chain", "AXIS=kernel", "GOOD=v1", "BAD=broken")
+    assert ran.status == 0, ran.output
+    assert ran.output.splitlines()[-2:] == ["[bisect] culprit:", "  kernels/aiv/plus_one.cpp"]
+    ran = project.scons("bisect", "JIT=_jit_chain", "AXIS=kernel", "GOOD=v2", "BAD=broken")
+    assert ran.status == 2 and "GOOD=v2: no such artifact in " in ran.output
 
 
 def test_lines_are_found(tmp_path: Path) -> None:
@@ -258,4 +294,4 @@ def test_the_unit_that_an_assembler_gets_wrong(tmp_path: Path) -> None:
     assert ran.status == 0, ran.output
     assert ran.output.splitlines()[-2:] == ["[bisect] culprit:", "  kernels/aiv/kernel_mul.cpp"]
     ran = project.scons("bisect", "JIT=_jit_vector_dag", "AXIS=ptoas", "GOOD=own", "BAD=no-such-ptoas")
-    assert "no-such-ptoas: no such program; name a ptoas, or 'own' for the assembler that is built in" in ran.output
+    assert "no-such-ptoas: no such program; name a ptoas executable, or 'own' for the built-in assembler" in ran.output

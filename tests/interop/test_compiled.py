@@ -53,7 +53,7 @@ def test_arguments_are_in_the_order_of_the_program(tmp_path: Path, monkeypatch: 
     x, y = torch.ones(4, 8), torch.zeros(4, 8)
     replay_compiled("_jit_order", 2.5, x, y, quiet=True)
     assert torch.equal(y, x + 2.5)
-    with pytest.raises(ArtifactError, match="parameter 'by' is a scalar; not a Tensor"):
+    with pytest.raises(ArtifactError, match="parameter 'by' is a scalar; do not pass a Tensor"):
         replay_compiled("_jit_order", x, y, 2.5)
     Path("_jit_order/compiled_meta.json").unlink()
     replay_compiled("_jit_order", x, y, 1.5, quiet=True)
@@ -67,7 +67,7 @@ def test_fields_of_a_configuration_of_upstreams(built: Project, monkeypatch: pyt
     records = Path("build/a2a3sim/_jit_chain/dfx_outputs")
     assert (records / "deps.json").is_file() and (records / "args_dump").is_dir()
     with pytest.raises(
-        ArtifactError, match="simpler_kwargs: 'dep_gen' is not a field of a run's configuration; they are "
+        ArtifactError, match="simpler_kwargs: 'dep_gen' is not a field of the run configuration; the fields are "
     ):
         replay_compiled(built.artifact, x, y, simpler_kwargs={"dep_gen": True})
 
@@ -80,7 +80,7 @@ def test_cases(built: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Ca
     assert (verdict.status, verdict.rtol, verdict.outputs[0].mismatched) == ("mismatch", 0.25, 16)
     with pytest.raises(ArtifactError) as raised:
         replay_compiled(built.artifact, case_name="ones")
-    assert str(raised.value) == f"{built.artifact}: has no case 'ones'; it has snapshot, zeros"
+    assert str(raised.value) == f"{built.artifact}: has no case 'ones'; its cases are snapshot, zeros"
 
 
 def test_what_does_not_fit(built: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,9 +92,9 @@ def test_what_does_not_fit(built: Project, monkeypatch: pytest.MonkeyPatch) -> N
             replay_compiled(built.artifact, *arguments, platform=platform)
         return str(raised.value)
 
-    assert error(x, y, platform="a9") == "replay_compiled(): unknown platform 'a9'; one of a2a3, a5, a2a3sim, a5sim"
-    assert error(x) == "replay_compiled(): got 1 arguments for 2 parameters; they are x, y"
-    assert error(x, 1.0) == "replay_compiled(): parameter 'y' is a tensor; not a float"
+    assert error(x, y, platform="a9") == "replay_compiled(): unknown platform 'a9'; use one of a2a3, a5, a2a3sim, a5sim"
+    assert error(x) == "replay_compiled(): got 1 arguments for 2 parameters; the parameters are x, y"
+    assert error(x, 1.0) == "replay_compiled(): parameter 'y' is a tensor; do not pass a float"
     assert error(x, y.half()) == "replay_compiled(): parameter 'y' is float32 [16]; not float16 [16]"
     assert error(x[:4], y) == "replay_compiled(): parameter 'x' is float32 [16]; not float32 [4]"
     with pytest.raises(ReplayError) as raised:
@@ -115,5 +115,5 @@ def test_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         verdict = replay_compiled(_DISTRIBUTED, x, total, 0.5, quiet=True, world=world)
         assert (verdict.status, verdict.tasks) == ("unchecked", 2 * world)
         assert torch.equal(total, (0.5 * x).sum(0).expand(world, 256))
-    with pytest.raises(ArtifactError, match="got 1 arguments for 3 parameters; they are x, total, scale"):
+    with pytest.raises(ArtifactError, match="got 1 arguments for 3 parameters; the parameters are x, total, scale"):
         replay_compiled(_DISTRIBUTED, x)

@@ -87,12 +87,17 @@ def test_what_pypto_would_drop_at_once(tmp_path: Path, clone: Path, capsys: pyte
     worker = clone / "simpler" / "worker.py"
     worker.write_text(worker.read_text() + "# mine\n")
     assert run(rig, clone) == 2
-    message = "has uncommitted changes, so PyPTO would not take its binaries as fresh; use a clean one"
+    message = (
+        "has uncommitted changes, so PyPTO would compile again instead of using these binaries; use a clean checkout"
+    )
     assert capsys.readouterr().err == f"{clone}: {message}\n"
     git(clone, "checkout", "-q", ".")
     (clone / "build" / "pto-isa" / ".git").rename(tmp_path / "gone")
     assert run(rig, clone) == 2
-    message = "is not a checkout of a known revision, so PyPTO would not take its binaries as fresh; use a clean one"
+    message = (
+        "is not a checkout of a known revision, so PyPTO would compile again instead of using these "
+        "binaries; use a clean checkout"
+    )
     assert capsys.readouterr().err == f"{clone}/build/pto-isa: {message}\n"
     pto, assembled = rig.root / "ptoas" / "mm.pto", rig.root / "ptoas" / "mm.cpp"
     pto.parent.mkdir(exist_ok=True)

@@ -86,7 +86,7 @@ def test_a_platform_named_with_p_and_a_missing_toolkit(tmp_path: Path, rig: Rig)
     for path in (rig.out / "kernel_config_scene_test.py", rig.root / "kernel_config.py"):
         run = run_pytest(tmp_path, str(path), "-p", "a2a3")
         assert run.returncode == 0, run.stdout + run.stderr
-        skipped = "PLATFORM=a2a3: ASCEND_HOME_PATH is not set; set it to the toolkit's directory"
+        skipped = "PLATFORM=a2a3: the variable ASCEND_HOME_PATH is not set; set it to the toolkit's directory"
         assert skipped in run.stdout and "1 skipped" in run.stdout
 
 
@@ -138,7 +138,7 @@ def test_a_directory(tmp_path: Path, rig: Rig) -> None:
 def test_what_does_not_exist(tmp_path: Path, rig: Rig) -> None:
     path = rig.out / "kernel_config_scene_test.py"
     run = run_pytest(tmp_path, str(path), "--case", "other")
-    assert f"--case other: no such case in {path}; it has TestScaledMm::snapshot" in run.stdout + run.stderr
+    assert f"--case other: no such case in {path}; its cases are TestScaledMm::snapshot" in run.stdout + run.stderr
     run = run_pytest(tmp_path, str(path), "--platform", "a7")
     assert "--platform a7: unknown platform; one of a2a3, a5, a2a3sim, a5sim" in run.stdout + run.stderr
 

@@ -110,7 +110,10 @@ def test_a_device_that_is_not_there(tmp_path: Path) -> None:
     run = rig.run("--device", "3", platform="a2a3")
     assert (run.returncode, rig.error()) == (
         5,
-        "device 3 of a2a3 cannot be used: device 3 is not there; is the device there, and free? -d N",
+        (
+            "device 3 of a2a3 cannot be used: device 3 is not there; check that the device exists and is "
+            "free; choose another with -d N"
+        ),
     )
 
 
@@ -129,7 +132,7 @@ def test_an_option_that_this_generation_lacks(tmp_path: Path) -> None:
     run = rig.run("--scope-stats", vintage="2026-05")
     assert (run.returncode, rig.error()) == (
         2,
-        "this simpler has no option enable_scope_stats; name another one with SIMPLER=",
+        "this version of simpler has no option enable_scope_stats; name another one with SIMPLER=",
     )
     for flag in ("--shuffle", "--zero-fill"):
         run = rig.run(flag)

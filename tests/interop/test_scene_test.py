@@ -94,11 +94,11 @@ def test_todo_marks_only_where_nothing_is_known(tmp_path: Path, capsys: pytest.C
     root, out = project(tmp_path, data="")
     assert scene_test.main([str(root), "--build-dir", str(out)]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
-        "  to fill in: the value of x",
-        "  to fill in: the value of w",
-        "  to fill in: the value of y",
-        "  to fill in: the value of scale",
-        "  to fill in: what the outputs should be, in place: args.y[:] = ...",
+        "[scene_test] fill in: the value of x",
+        "[scene_test] fill in: the value of w",
+        "[scene_test] fill in: the value of y",
+        "[scene_test] fill in: the value of scale",
+        "[scene_test] fill in: what the outputs should be, in place: args.y[:] = ...",
     ]
     assert run(out).stdout == "  TestScaledMm::snapshot PASSED y=0\n"
     root, out = project(tmp_path / "complete")
@@ -113,7 +113,7 @@ def test_an_edited_scene_test_is_kept(tmp_path: Path, capsys: pytest.CaptureFixt
     assert scene_test.write_scene_test(root, out).read_text() == first
     path.write_text(first.replace('"snapshot"', '"mine"'))
     assert scene_test.main([str(root), "--build-dir", str(out)]) == 2
-    message = f"{path}: was edited since it was written; FORCE=1 (--force) writes it anew\n"
+    message = f"{path}: was edited after 'scons scene_test' wrote it; overwrite it with FORCE=1 (--force)\n"
     assert capsys.readouterr().err == message
     assert '"mine"' in path.read_text()
     assert scene_test.main([str(root), "--build-dir", str(out), "--force"]) == 0

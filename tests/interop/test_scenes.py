@@ -265,6 +265,28 @@ def test_tests_that_drive_a_worker_themselves(workspace: Workspace) -> None:
     assert "it uses simpler.worker.Worker of level 4, which needs simpler" in run.stdout
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("import nothing_of_this_name as n\nn.x()", "it cannot be imported: No module named 'nothing_of_this_name'"),
+        ("open('kernel_config.py')", "FileNotFoundError: [Errno 2] No such file or directory: 'kernel_config.py'"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_an_error(workspace: Workspace, line: str, message: str) -> None:
+    """It is no skip: a file that was moved away from those that it reads would pass."""
+    file = workspace.root / "moved" / "test_moved.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(f"{line}\n{workspace.file.read_text()}")
+    run = workspace.run(str(file), "-p", "no:cacheprovider", "-p", "a2a3sim", tool="pytest")
+    assert run.returncode == 2 and "ERROR collecting" in run.stdout, run.stdout
+    assert f"{file}: {message}; correct it, or keep it beside the files that it reads" in run.stdout
+    run = workspace.run("replay", str(file))
+    assert run.returncode == 2 and message in run.stdout, run.stdout
+    file.write_text(f"import pytest\npytest.skip('not here', allow_module_level=True)\n{workspace.file.read_text()}")
+    run = workspace.run(str(file), "-p", "no:cacheprovider", "-p", "a2a3sim", tool="pytest")
+    assert run.returncode == 0 and "1 skipped" in run.stdout, run.stdout
+
+
 def test_a_test_whose_own_module_imports_simpler(workspace: Workspace) -> None:
     package = workspace.root / "beside"
     package.mkdir()
@@ -281,7 +303,7 @@ def test_a_test_whose_own_module_imports_simpler(workspace: Workspace) -> None:
 def test_a_file_whose_cases_are_all_manual_does_not_pass(workspace: Workspace) -> None:
     run = workspace.run("scene", "scenes/scene_chain.py", "-p", "a2a3sim", "--case", "matrix")
     assert run.returncode == 2, run.stdout
-    assert "no case runs; its cases are manual: --manual include runs them" in run.stdout
+    assert "no selected case can run on this platform; its cases are manual: --manual include runs them" in run.stdout
 
 
 def test_a_replay_of_cases_that_are_all_skipped_does_not_pass(workspace: Workspace) -> None:
@@ -309,7 +331,7 @@ def test_the_list(workspace: Workspace) -> None:
     assert "    test_slots  pytest runs it\n" in run.stdout
     reason = "does not run here: level 4: it needs several machines, and simpler's workers"
     assert f"    pairs_2  a2a3sim  {reason}\n" in run.stdout
-    assert run.stdout.endswith("5 files, 12 cases run here\n")
+    assert run.stdout.endswith("5 files; 12 cases can run here\n")
 
 
 @pytest.mark.parametrize(
@@ -318,7 +340,7 @@ def test_the_list(workspace: Workspace) -> None:
         (["scene", "scenes/scene_chain.py", "-p", "a9"], "invalid choice: 'a9'"),
         (["scene", "scenes/scene_chain.py"], "--platform: is missing"),
         (["scene", "nowhere", "-p", "a2a3sim"], "nowhere: no such file or directory"),
-        (["scene", "scenes/kernels", "-p", "a2a3sim"], "scenes/kernels: has no scene test"),
+        (["scene", "scenes/kernels", "-p", "a2a3sim"], "scenes/kernels: contains no scene test"),
         (["scene", "scenes/scene_chain.py", "-p", "a2a3sim", "--case", "none"], "--case none: no such case"),
         (
             ["replay", "scenes/scene_chain.py::TestNone"],
@@ -375,7 +397,9 @@ def test_a_golden_that_is_not_like_its_argument() -> None:
     ):
         with pytest.raises(ArtifactError) as caught:
             reshaped_golden(argument, "y", golden)
-        assert f"compute_golden: 'y' is {kind} after it, and the argument is float32[2, 3]" in str(caught.value)
+        assert (f"compute_golden: after compute_golden, 'y' is {kind}, but the argument is float32[2, 3]") in str(
+            caught.value
+        )
 
 
 def test_each_of_both_runtimes_gets_the_options_that_it_takes(workspace: Workspace, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_scene_test(tmp_path: Path) -> None:
     assert (test.returncode, test.stdout) == (0, "  TestChain::snapshot PASSED y=256\n"), test.stderr
     path.write_text(path.read_text() + "# mine\n")
     ran = project.scons("scene_test", "JIT=_jit_chain", "RTOL=0.5")
-    assert f"{path}: was edited since it was written; FORCE=1 (--force) writes it anew" in ran.output
+    assert f"{path}: was edited after 'scons scene_test' wrote it; overwrite it with FORCE=1 (--force)" in ran.output
     assert ran.status == 2
     assert project.scons("scene_test", "JIT=_jit_chain", "FORCE=1").status == 0
     assert "# mine" not in path.read_text()

@@ -87,7 +87,7 @@ def test_a_script_of_pypto_lib(directory: Path) -> None:
         f"[wrap] {artifact}: data/in and data/out",
         f"[wrap]   pypto-build replay {artifact} -p a2a3",
     ]
-    assert ran.stderr == "[wrap] this version has no enable_pmu: it was left out\n"
+    assert ran.stderr == "[wrap] this version of PyPTO has no enable_pmu, which is therefore not recorded\n"
     words = ["--runtime-dir", artifact, "--golden-data", f"{artifact}/data", "--compile-only"]
     ran = wrap(directory, *words, "--", interpreter(), "harness.py")
     assert (ran.returncode, ran.stderr) == (
@@ -107,9 +107,9 @@ def test_a_script_of_pypto_lib(directory: Path) -> None:
         (["--golden-data", "/nowhere", "--", "true"], "--golden-data /nowhere: no such directory; give one that a run"),
         (
             ["--", "true"],
-            "[wrap] no Python process was hooked: the command started none, or started it with -I, -S or -E\n",
+            "[wrap] nothing was recorded: the command started no Python process, or started it with -I, -S or -E\n",
         ),
-        (["--", interpreter(), "-c", "pass"], "[wrap] the script ran no PyPTO program\n"),
+        (["--", interpreter(), "-c", "pass"], "[wrap] the script did not run a PyPTO program\n"),
     ],
 )
 def test_what_makes_no_sense(directory: Path, words: list[str], message: str) -> None:

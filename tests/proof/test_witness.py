@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import py_compile
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -218,6 +220,31 @@ def test_what_python_compiled_before_an_edit_is_removed(watcher: Path, tmp_path:
     os.utime(module, ns=(status.st_atime_ns, status.st_mtime_ns))
     account = watched(watcher, tmp_path, *command)
     assert (remove_stale_bytecode(account), compiled.exists(), account.unseen) == (str(module), False, "")
+
+
+@pytest.mark.parametrize("mode", py_compile.PycInvalidationMode)
+def test_compiled_modules_of_another_text_are_removed(
+    watcher: Path, tmp_path: Path, mode: py_compile.PycInvalidationMode
+) -> None:
+    """Python takes them if they name the source's size and time, or say that it does not count."""
+    module, command = tmp_path / "given.py", (sys.executable, "-c", "import given")
+    compiled = Path(f"{tmp_path}/__pycache__/given.{sys.implementation.cache_tag}.pyc")
+    for text in ("VALUE = 1\n", "VALUE = 1e999 - 1e999\n"):  # two NaNs are never equal
+        module.write_text(text)
+        py_compile.compile(str(module), doraise=True, invalidation_mode=mode)
+        assert remove_stale_bytecode(watched(watcher, tmp_path, *command)) == ""
+    other = tmp_path / "other.py"
+    other.write_text("VALUE = 1 - 1\n".ljust(module.stat().st_size))
+    shutil.copystat(module, other)
+    py_compile.compile(str(other), str(compiled), doraise=True, invalidation_mode=mode)
+    module.write_text("VALUE = 2 - 1\n".ljust(other.stat().st_size))
+    shutil.copystat(other, module)
+    py_compile.compile(str(other), str(compiled), doraise=True, invalidation_mode=mode)  # after the source
+    stale = remove_stale_bytecode(watched(watcher, tmp_path, *command))
+    if mode is py_compile.PycInvalidationMode.CHECKED_HASH:  # Python itself sees that the source differs
+        assert stale in ("", str(module))
+    else:
+        assert (stale, compiled.exists()) == (str(module), False)
 
 
 def test_names_of_shared_memory_are_no_inputs_of_tools_of_ours(watcher: Path, tmp_path: Path) -> None:

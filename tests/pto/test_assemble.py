@@ -247,7 +247,7 @@ def test_a_function_returns_its_value() -> None:
     several = text.replace("-> index {", "-> (index, index) {").replace(
         "return %s : index", "return %s, %i : index, index"
     )
-    with pytest.raises(PtoError, match="returns several values, a function of C\\+\\+ returns one"):
+    with pytest.raises(PtoError, match="returns several values, but a C\\+\\+ function returns one"):
         assemble(
             parse(several.replace("%v = func.call @next(%n) : (index) -> index", "%v = arith.addi %n, %n : index")),
             "a2a3sim",
@@ -265,14 +265,14 @@ def test_functions_come_after_those_they_call() -> None:
 
 
 REFUSED = {
-    "pto.tfree_from_aic {split = 0}": "k.pto:10:3: pto.tfree_from_aic: the pipe is not opened in this function",
+    "pto.tfree_from_aic {split = 0}": "k.pto:10:3: pto.tfree_from_aic: the pipe was not opened in this function",
     '%b = pto.import_reserved_buffer {name = "x", peer_func = @other} -> i32': (
-        'k.pto:10:3: pto.import_reserved_buffer: there is no pto.reserve_buffer named "x" in @other'
+        'k.pto:10:3: pto.import_reserved_buffer: @other has no pto.reserve_buffer named "x"'
     ),
     "%u = arith.addi %nowhere, %n : index": "k.pto:10:3: arith.addi: %nowhere is used but not defined before",
     f"%u = pto.alloc_tile : {tile(rows=1024)}": (
-        "k.pto:10:3: pto.alloc_tile: has no address, and 262144 bytes do not fit into vec beside the others; "
-        "give addresses"
+        "k.pto:10:3: pto.alloc_tile: has no address, and 262144 bytes do not fit into vec beside "
+        "the other tiles; give addresses"
     ),
 }
 
@@ -329,7 +329,7 @@ def test_command_line_with_an_unknown_platform(tmp_path: Path, capsys: pytest.Ca
 def test_functions_have_names_that_cpp_has(name: str) -> None:
     """Kernels' files are named after them, so no path can be one either."""
     text = f"module {{\n  func.func @{name}() {{\n    return\n  }}\n}}\n"
-    message = f"k.pto:2:3: func.func @{name}: its name is not an identifier of C++; use letters, digits and _"
+    message = f"k.pto:2:3: func.func @{name}: the name is not a C++ identifier; use letters, digits and _"
     with pytest.raises(PtoError) as raised:
         assemble(parse(text, "k.pto"), "a2a3sim")
     assert str(raised.value) == message

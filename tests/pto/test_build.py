@@ -54,7 +54,7 @@ def test_formats() -> None:
         ("pto.tnone", {}, "there is no operation pto.tnone"),
         ("pto.tadd", {"src0": ("%a", T)}, "pto.tadd takes (src0, src1, dst), found (src0)"),
         ("pto.tabs", {"src": ("%a", T), "out": ("%b", T)}, "pto.tabs takes (src, dst), found (src, out)"),
-        ("pto.get_block_idx", {}, "pto.get_block_idx has 1 results, found 0"),
+        ("pto.get_block_idx", {}, "pto.get_block_idx has 1 results, but 0 are given"),
     ],
 )
 def test_what_does_not_fit(name: str, operands: dict[str, tuple[str, object]], message: str) -> None:

@@ -55,6 +55,15 @@ def add(src0: str, src1: str, dst: str, types: tuple[str, str, str] = (T, T, T))
     return f"  pto.tadd ins({src0}, {src1} : {types[0]}, {types[1]}) outs({dst} : {types[2]})"
 
 
+def _planned(*names: str) -> str:
+    """Return allocations of tiles whose addresses are left to the assembler."""
+    return "".join(f"  {name} = pto.alloc_tile valid_row = %c16 valid_col = %c64 : {T}\n" for name in names)
+
+
+_BRANCH = (
+    "  %q = arith.cmpi slt, %c0, %c1 : index\n"
+    f"  %r = scf.if %q -> ({T}) {{{{\n    scf.yield %t : {T}\n  }}}} else {{{{\n    scf.yield {{}} : {T}\n  }}}}"
+)
 THREE_POPS = "  pto.aiv_initialize_pipe {{dir_mask = 1, slot_size = 4096, slot_num = {slots}}}\n" + "".join(
     f"  %{name} = pto.tpop_from_aic {{{{split = 0}}}} -> {T}\n" for name in "tuv"
 )
@@ -316,6 +325,21 @@ CASES = {
         + f"  pto.tcvt ins(%a : {T}) outs(%h : {H})\n" + alloc("%c", T, "%a1") + add("%a", "%a", "%c"),
         "pto.tadd: reads %a, whose bytes (vec 0 to 4096) %h overwrote (pto.tcvt)",
     ),
+    # tiles of loops and branches
+    "a loop carries two buffers": Case(
+        _planned("%t", "%n") + "  %r = scf.for %j = %c0 to %c16 step %c1 iter_args(%x = %t) -> (" + T + ") {\n"
+        + add("%x", "%x", "%n") + f"\n    scf.yield %n : {T}\n  }}",
+        _planned("%t", "%n") + "  %r = scf.for %j = %c0 to %c16 step %c1 iter_args(%x = %t) -> (" + T + ") {\n"
+        + add("%x", "%x", "%x") + f"\n    scf.yield %x : {T}\n  }}",
+        "scf.yield: yields %n, but the loop carries %t: without addresses ptoas gives them two buffers; "
+        "write the result into %t",
+    ),
+    "a branch yields two buffers": Case(
+        _planned("%t", "%n") + _BRANCH.format("%n"),
+        A + B + _BRANCH.replace("%t", "%a").format("%b"),
+        "scf.yield: yields %n, but 'then' yields %t: without addresses ptoas gives them two buffers; "
+        "write the result into %t",
+    ),
     # pipes
     "pipe not opened": Case(
         f"  %t = pto.tpop_from_aic {{split = 0}} -> {T}",
@@ -331,12 +355,12 @@ CASES = {
     "more popped tiles than slots": Case(
         THREE_POPS.format(slots=2) + C + add("%t", "%u", "%c") + add("%v", "%c", "%c") + FREE * 3,
         THREE_POPS.format(slots=3) + C + add("%t", "%u", "%c") + add("%v", "%c", "%c") + FREE * 3,
-        "pto.tpop_from_aic: 3 popped tiles are alive, the pipe has 2 slots for them",
+        "pto.tpop_from_aic: 3 popped tiles are in use at the same time, but the pipe has only 2 slots for them",
     ),
     "use behind the free": Case(
         THREE_POPS.format(slots=4) + C + FREE * 3 + add("%t", "%u", "%c"),
         THREE_POPS.format(slots=4) + C + add("%t", "%u", "%c") + FREE * 3,
-        "pto.tadd: uses %t behind pto.tfree_from_aic, which gave its slot back",
+        "pto.tadd: uses %t after pto.tfree_from_aic, which released its slot",
     ),
     "direction": Case(
         A + f"  pto.aiv_initialize_pipe {{dir_mask = 1, slot_size = 4096}}\n  pto.tpush_to_aic(%a : {T}) {{split = 0}}",
@@ -435,7 +459,10 @@ MODULES = {
     "a pipe's buffer from elsewhere": (
         _pair("  %r = arith.constant 0 : i32\n" + _L2L),
         _pair(_IMPORT.format("fifo") + _L2L),
-        "pto.initialize_l2l_pipe: its buffer is no result of pto.reserve_buffer or pto.import_reserved_buffer",
+        (
+            "pto.initialize_l2l_pipe: the buffer of the pipe is not a result of pto.reserve_buffer or "
+            "pto.import_reserved_buffer"
+        ),
     ),
     "a pipe with one end": (
         _pair(_IMPORT.format("fifo")),

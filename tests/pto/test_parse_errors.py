@@ -44,7 +44,7 @@ CASES = {
     ),
     "bad memory space": (
         "  %t = pto.alloc_tile : !pto.tile_buf<loc=ub, dtype=f32, rows=1, cols=8>",
-        "3:25: pto.alloc_tile: tile_buf: loc is one of vec, mat, left, right, acc, bias, scaling, gm, found 'ub'",
+        "3:25: pto.alloc_tile: tile_buf: loc must be one of vec, mat, left, right, acc, bias, scaling, gm, found 'ub'",
     ),
     "missing type key": (
         "  %t = pto.alloc_tile : !pto.tile_buf<loc=vec, dtype=f32, rows=1>",

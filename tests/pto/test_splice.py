@@ -56,15 +56,15 @@ def test_body_is_replaced_and_everything_else_kept(old: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("int x;\n", "w.cpp: has no '// --- ptoas-generated code ---' line; "),
-        (f"{BEGIN}\nint x;\n", "w.cpp: has no entry point line behind its body; "),
-        (f"{ENDS[False]}\n{BEGIN}\n", "w.cpp: has no entry point line behind its body; "),
+        ("int x;\n", "w.cpp: has no '// --- ptoas-generated code ---' line, "),
+        (f"{BEGIN}\nint x;\n", "w.cpp: has no line of the entry point after the body, "),
+        (f"{ENDS[False]}\n{BEGIN}\n", "w.cpp: has no line of the entry point after the body, "),
     ],
 )
 def test_missing_sentinels(text: str, message: str) -> None:
     with pytest.raises(PtoError) as raised:
         replace_body(text, NEW, "w.cpp")
-    assert str(raised.value) == message + "this file cannot take a new body, compile the program again"
+    assert str(raised.value) == message + "so no new body can be written into this file; compile the program again"
 
 
 RAW = """\

@@ -256,7 +256,7 @@ def test_what_is_pushed_and_not_popped_stays_in_its_order() -> None:
 
 def test_splits_are_0_to_4() -> None:
     text = f"  %p = pto.tpop_from_aic {{split = 7}} -> {tile()}\n"
-    with pytest.raises(ValueError, match="split is 0 to 4, found 7"):
+    with pytest.raises(ValueError, match="split must be a number from 0 to 4, found 7"):
         namespace(f"module {{\n{function('k', 'vector', '', opened('aiv', 1) + text)}}}\n")
 
 

@@ -38,4 +38,4 @@ def test_modules_that_cannot_be_translated_are_named(tmp_path: Path, capsys: pyt
 
 def test_an_artifact_without_modules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path), "--build-dir", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"torch: {tmp_path}: holds no .pto modules; compile the program again\n"
+    assert capsys.readouterr().err == f"torch: {tmp_path}: contains no .pto modules; compile the program again\n"

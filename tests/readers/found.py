@@ -324,7 +324,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "interface",
         "threads",
         _interface("aicpu_thread_num", value=-1),
-        "DIR/interface.json: is not a valid interface.json: aicpu_thread_num: -1 is not a number from 0 up; build the artifact again",
+        "DIR/interface.json: is not a valid interface.json: aicpu_thread_num: -1 is not a number of 0 or more; build the artifact again",
     ),
     (
         "interface",
@@ -401,25 +401,25 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "kernel",
         "one long word",
         b"static __aicore__ void f(" + b"a" * 100_000 + b"-) {\n",
-        "DIR/k.cpp: has no '// --- ptoas-generated code ---' line; this file cannot take a new body, compile the program again",
+        "DIR/k.cpp: has no '// --- ptoas-generated code ---' line, so no new body can be written into this file; compile the program again",
     ),
     (
         "kernel",
         "open comments",
         b"kernel_entry(__gm__ int64_t* args) {" + b"/*" * 50_000,
-        "DIR/k.cpp: has no '// --- ptoas-generated code ---' line; this file cannot take a new body, compile the program again",
+        "DIR/k.cpp: has no '// --- ptoas-generated code ---' line, so no new body can be written into this file; compile the program again",
     ),
     (
         "kernel",
         "long blank",
         b"kernel_entry(__gm__ int64_t* args) { x =" + b" " * 100_000,
-        "DIR/k.cpp: has no '// --- ptoas-generated code ---' line; this file cannot take a new body, compile the program again",
+        "DIR/k.cpp: has no '// --- ptoas-generated code ---' line, so no new body can be written into this file; compile the program again",
     ),
     (
         "kernel",
         "many assignments",
         b"kernel_entry(__gm__ int64_t* args) {" + b"a = b * c = " * 10_000,
-        "DIR/k.cpp: has no '// --- ptoas-generated code ---' line; this file cannot take a new body, compile the program again",
+        "DIR/k.cpp: has no '// --- ptoas-generated code ---' line, so no new body can be written into this file; compile the program again",
     ),
     (
         "pto",
@@ -467,7 +467,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "args_dump",
         "nested",
         b'{"args": ' + _DEEP,
-        "DIR/args_dump.json: is not JSON: nested too deeply; the run that wrote it did not finish; run again with DUMP=2",
+        "DIR/args_dump.json: is not JSON: nested too deeply; run again with DUMP=2, because the run that wrote the file did not finish",
     ),
     (
         "args_dump",
@@ -497,7 +497,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "graph",
         "edge to nowhere",
         b'{"tasks": [{"task_id": 1}], "edges": [{"pred": 1, "succ": 77}]}',
-        "DIR/deps.json: edges[0]: 0:77 is not a task of the graph; run again with DEP_GEN=1",
+        "DIR/deps.json: edges[0]: 0:77 is not the id of a task in the graph; run again with DEP_GEN=1",
     ),
     (
         "graph",
@@ -509,7 +509,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         "graph",
         "thousands of digits",
         f'{{"tasks": [], "edges": [["{_NUMBER}", 2]]}}'.encode(),
-        "DIR/deps.json: edges[0]: '99999999999999999999999999999999' is not a task id; run again with DEP_GEN=1",
+        "DIR/deps.json: edges[0]: '99999999999999999999999999999999' is not a valid task id; run again with DEP_GEN=1",
     ),
     ("graph", "no list", b'{"tasks": 3, "edges": []}', "DIR/deps.json: tasks[0]: is no list; run again with DEP_GEN=1"),
     (
@@ -558,7 +558,7 @@ FOUND: tuple[tuple[str, str, bytes | Callable[[], bytes], str], ...] = (
         bytes(28) + b"\xff" * 36,
         "DIR/accesses.bin: is not a record of accesses: a region of a task that is not there; replay the checked build again",
     ),
-    ("pack", "no text", b"", "DIR/x.tar.zst: ends early; ask for the archive again"),
+    ("pack", "no text", b"", "DIR/x.tar.zst: is truncated; ask for the archive again"),
     ("passes", "nested", b"x = " + b"-" * 100_000 + b"1", ""),
     (
         "golden_stamp",

@@ -508,7 +508,7 @@ CASES: tuple[Case, ...] = (
         "task id that was never set",
         "hang",
         "hang",
-        "task 0 step waits for 0x900000001, which is not a task id; nothing else can run, 1 task left; "
+        "task 0 step waits for 0x900000001, which is not a valid task id; nothing else can run, 1 task left; "
         "sub_class=S4:dependency-deadlock completed=0/1 running=0 ready=0 waiting=1 orch_done=1",
         "a tensor or a task id is used that was never set, or after the scope it is valid in",
         """CoreTaskArgs p; p.add_output(ext_y); PTO2TaskId ids[1] = {PTO2TaskId::make(9, 1)}; p.set_dependencies(ids, 1);

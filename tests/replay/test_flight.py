@@ -39,9 +39,9 @@ def test_hang_reads_the_last_run(killed: tuple[Tiny, str], tmp_path: Path, capsy
     assert "the last of each core:\n" in out
     assert "[hang/crash]" in out
     assert hang.main([str(tiny.artifact), "--build-dir", str(tmp_path)]) == 2
-    assert "verdict.json: is missing: nothing ran here yet" in capsys.readouterr().err
+    assert "verdict.json: is missing, because no run was recorded here" in capsys.readouterr().err
     assert hang.main([]) == 2
-    assert "name an artifact that ran here with JIT=x" in capsys.readouterr().err
+    assert "name an artifact that ran here with JIT=, or logs of another run with LOG=" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,11 @@ def test_the_first_task_that_leaves_the_reference(
     first = capsys.readouterr().out.splitlines()[0]
     line = 1 + next(i for i, text in enumerate((copied / _NAME / kernel).read_text().split("\n")) if "arg2 * 2" in text)
     assert re.match(
-        rf"{kernel}:{line}: error: rank [01] d0 'publish' task 0 'scale_rows' is the first that leaves ", first
+        (
+            rf"{kernel}:{line}: error: rank [01] d0 'publish' task 0 'scale_rows' is the first "
+            rf"task that differs from "
+        ),
+        first,
     )
     assert "argument 'partial__ssa_v0' differs in 256 of 256 elements, first at 0: " in first
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -25,6 +26,15 @@ def test_a_served_command_says_and_does_the_same(resident: Desk) -> None:
         project.write_kernel("twice", expression)
         returned, output = resident.run("replay", artifact)
         assert returned == status, output
+
+
+def test_a_batch_runs_all_of_its_platforms(resident: Desk) -> None:
+    """A process of the resident one runs SCons once; a batch runs it for each platform."""
+    batch = resident.project.root / "batch.json"
+    rows = [{"work_dir": str(resident.project.artifact), "platform": name} for name in ("a2a3sim", "a5sim")]
+    batch.write_text(json.dumps(rows))
+    status, output = resident.run("replay", "--batch-manifest", str(batch), "SEED=7")
+    assert (status, output.count("[RUN] PASS")) == (0, 2), output
 
 
 def test_directory_environment_and_umask_travel(resident: Desk) -> None:

@@ -125,7 +125,9 @@ def test_pypto_itself(project: Project) -> None:
     project.write("prog.py", "import pypto\n")
     run = project.scons("compile", "PROGRAM=prog.py", "COMPILER=pypto", "PYTHON=/nowhere/python")
     assert run.status == 2
-    assert "error: /nowhere/python: cannot be run: No such file or directory; PYTHON= names it\n" in run.output
+    assert (
+        "error: /nowhere/python: cannot be run: No such file or directory; name the Python interpreter with PYTHON=\n"
+    ) in run.output
     assert not (project.root / "build_output/_jit_prog").exists()
 
 

@@ -104,7 +104,7 @@ def test_a_module_that_names_a_kernel_by_a_path(modules: Project) -> None:
     run = modules.replay()
     assert run.status == 2
     path = modules.artifact / UNIT
-    assert f'scons: *** {path}:2:3: func.func @"{name}": its name is not an identifier of C++' in run.output
+    assert f'scons: *** {path}:2:3: func.func @"{name}": the name is not a C++ identifier' in run.output
     assert not list(modules.root.rglob("elsewhere*"))
 
 
@@ -153,10 +153,15 @@ def test_kernels_whose_modules_ptoas_refused(project: Project) -> None:
 
     passes = project.quiet("passes", "JIT=_jit_vector_dag")
     assert passes.status == 2
-    assert "report/codegen_errors.txt:2: error: function 'kernel_mul' could not be turned into code" in passes.output
+    assert (
+        "report/codegen_errors.txt:2: error: the compiler could not generate code for function 'kernel_mul'"
+    ) in passes.output
     (root / "ptoas" / "kernel_mul.pto").unlink()
     run = project.replay()
-    assert "kernel 2: no module defines kernel_mul; there are modules of kernel_add, kernel_shift; " in run.output
+    assert (
+        "kernel 2: no module defines the function kernel_mul; the modules in ptoas/ are: kernel_add, kernel_shift; "
+        in run.output
+    )
     assert "report/codegen_errors.txt says why it was not made" in run.output
 
 
@@ -178,7 +183,8 @@ def test_a_module_of_an_unknown_kernel(modules: Project) -> None:
     assert run.status == 2
     line = 74
     assert run.output == (
-        f"scons: *** {modules.artifact}/orchestration/vector_dag.cpp:{line}: cannot tell which module is the kernel "
-        "with func_id 2: there is no function multiply in kernels/; put a comment '// Task N: <kernel>' above the "
+        f"scons: *** {modules.artifact}/orchestration/vector_dag.cpp:{line}: cannot determine which "
+        f"module defines the kernel "
+        "with func_id 2: kernels/ has no function multiply; write a comment '// Task N: <kernel>' above the "
         "submission\n"
     )

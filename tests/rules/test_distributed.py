@@ -195,7 +195,7 @@ def test_triage_finds_what_is_unordered(allreduce: Project) -> None:
     run = allreduce.quiet("triage", f"JIT={allreduce.artifact.name}")
     assert run.status != 0
     assert f"[triage] {allreduce.artifact.name}: " in run.output
-    assert "no notify and wait order the two [hazards/unordered-ranks]" in run.output
+    assert "no notify and wait order these two accesses [hazards/unordered-ranks]" in run.output
 
 
 _SUM = "next_levels/reduce/kernels/aiv/sum_ranks.cpp"
@@ -218,8 +218,8 @@ def test_hazards_between_ranks(allreduce: Project) -> None:
     )
     assert _findings(allreduce) == [
         f"{_SUM}:{line}: error: rank {reader} d1 'reduce' kernel 'sum_ranks' TLOAD reads comm_d0.partial_buf+0..1023 of "
-        f"rank {writer}, which rank {writer} d0 'publish' kernel 'scale_rows' TSTORE writes: no notify and wait order the "
-        "two [hazards/unordered-ranks]"
+        f"rank {writer}, and rank {writer} d0 'publish' kernel 'scale_rows' TSTORE writes the same bytes: no notify "
+        "and wait order these two accesses [hazards/unordered-ranks]"
         for line, reader, writer in ((own, 1, 0), (others, 0, 1))
     ]
     allreduce.edit(_SUM, "(void)v12;", _WAIT)
@@ -234,7 +234,7 @@ def test_hazards_between_ranks(allreduce: Project) -> None:
     )
     allreduce.edit(_SUM, "comm::Signal v12(v2 + v11);\n    comm::TWAIT", "comm::Signal v12(v2);\n    comm::TWAIT")
     assert any(
-        "a set overwrites the notifications of the others [hazards/signal-set-by-several]" in line
+        "setting a signal overwrites the notifications of other ranks [hazards/signal-set-by-several]" in line
         for line in _findings(allreduce)
     )
 
@@ -251,8 +251,8 @@ def test_a_window_that_is_written_again_too_early(allreduce: Project) -> None:
     line = next(number for number, line in enumerate(lines, 1) if "TSTORE" in line)
     assert _findings(allreduce) == [
         f"{kernel}:{line}: error: rank {writer} d2 'publish' kernel 'scale_rows' TSTORE writes comm_d0.partial_buf+0..1023 "
-        f"of rank {writer}, which rank {reader} d1 'reduce' kernel 'sum_ranks' TLOAD reads: no notify and wait order the "
-        "two [hazards/window-reused-early]"
+        f"of rank {writer}, and rank {reader} d1 'reduce' kernel 'sum_ranks' TLOAD reads the same bytes: no notify "
+        "and wait order these two accesses [hazards/window-reused-early]"
         for writer, reader in ((0, 1), (1, 0))
     ]
 
@@ -265,13 +265,15 @@ _PUT = "next_levels/exchange/kernels/aiv/put_parts.cpp"
 _BUGS = [
     (
         "pipeline", _ONE, "if (v5 >= 2)", "if (v5 >= 20)",
-        "rank 0 d0 'stage_one' kernel 'scale_and_send' TSTORE writes comm_d0.slots_buf+0..1023 of rank 1, which rank 1 d0 "
-        "'stage_two' kernel 'receive_and_shift' TLOAD reads: no notify and wait order the two [hazards/window-reused-early]",
+        "rank 0 d0 'stage_one' kernel 'scale_and_send' TSTORE writes comm_d0.slots_buf+0..1023 of rank 1, and rank 1 d0 "
+        "'stage_two' kernel 'receive_and_shift' TLOAD reads the same bytes: "
+        "no notify and wait order these two accesses [hazards/window-reused-early]",
     ),
     (
         "pipeline", _TWO, "TWAIT(v6, static_cast<int32_t>(v5 + 1)", "TWAIT(v6, static_cast<int32_t>(0)",
-        "rank 1 d0 'stage_two' kernel 'receive_and_shift' TLOAD reads comm_d0.slots_buf+0..1023 of rank 1, which rank 0 d0 "
-        "'stage_one' kernel 'scale_and_send' TSTORE writes: no notify and wait order the two [hazards/unordered-ranks]",
+        "rank 1 d0 'stage_two' kernel 'receive_and_shift' TLOAD reads comm_d0.slots_buf+0..1023 of rank 1, and rank 0 d0 "
+        "'stage_one' kernel 'scale_and_send' TSTORE writes the same bytes: "
+        "no notify and wait order these two accesses [hazards/unordered-ranks]",
     ),
     (
         "pipeline", _TWO, "TWAIT(v6, static_cast<int32_t>(v5 + 1)", "TWAIT(v6, static_cast<int32_t>(v5 + 2)",
@@ -285,8 +287,8 @@ _BUGS = [
     ),
     (
         "all_to_all", _PUT, "inbox + v5 * 64, v6", "inbox, v6",
-        "TPUT writes comm_d0.inbox_buf+0..255 of rank 0, which rank 0 d0 'exchange' kernel 'put_parts' TPUT writes: "
-        "no notify and wait order the two [hazards/unordered-ranks]",
+        "TPUT writes comm_d0.inbox_buf+0..255 of rank 0, and rank 0 d0 'exchange' kernel 'put_parts' TPUT writes the same bytes: "
+        "no notify and wait order these two accesses [hazards/unordered-ranks]",
     ),
     (
         "all_to_all", _PUT, "inbox + v5 * 64, v6", "inbox + v5 * 64 + 4096, v6",

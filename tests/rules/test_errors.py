@@ -60,7 +60,7 @@ CASES = {
     ),
     "hardware without a toolchain": (
         ["JIT=_jit_chain", "PLATFORM=a2a3", "HARDWARE=1"],
-        "PLATFORM=a2a3: ASCEND_HOME_PATH is not set; "
+        "PLATFORM=a2a3: the variable ASCEND_HOME_PATH is not set; "
         "set it to the toolkit's directory, or replay with PLATFORM=a2a3sim",
     ),
     "no compiler": (
@@ -210,6 +210,47 @@ def test_a_place_where_nothing_can_be_built(project: Project) -> None:
         f"scons: *** {project.root}/SConstruct/a2a3sim/_jit_chain: nothing can be built there: Not a directory; "
         "name another directory with BUILD_DIR=\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            '#ifndef A\n#define A\n#include __FILE__\n#include "none.h"\n#endif\n',
+            "4:10: fatal error: none.h: No such file",
+        ),
+        ("#ifndef A\n#define A\n#include __FILE__\n#error here\n#endif\n", "4:2: error: #error here"),
+        ("#include __FILE__\n", "1:10: fatal error: "),
+    ],
+)
+def test_errors_of_a_kernel_that_includes_itself(project: Project, text: str, error: str) -> None:
+    kernel = project.artifact / "kernels/aiv/twice.cpp"
+    kernel.write_text(text + kernel.read_text())
+    run = project.replay()
+    assert run.status == 2 and f"/kernels/aiv/twice.cpp:{error}" in run.output, run.output[:3000]
+    assert run.output.count("\n") < 20, run.output[:3000]
+
+
+def test_the_root_directory_is_no_place_for_what_is_built(project: Project) -> None:
+    before = sorted(os.listdir("/"))
+    run = project.replay("BUILD_DIR=/")
+    reason = "is the root of the file system, and no directory for what is built; name another directory"
+    assert (run.status, run.output) == (2, f"scons: *** BUILD_DIR=/: {reason}\n")
+    assert sorted(os.listdir("/")) == before
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        ("KERNEL_FLAGS=-DX='", "is not flags with quotation marks in pairs; KERNEL_FLAGS: more flags for the compiler"),
+        (f"SEED={1 << 63}", f"is not a whole number from 0 to {(1 << 63) - 1}; SEED: the seed of random inputs"),
+        (f"SEED=1{'0' * 400}", f"is not a whole number from 0 to {(1 << 63) - 1}; SEED: the seed of random inputs"),
+    ],
+)
+def test_values_that_are_found_wrong_where_they_are_used(project: Project, option: str, problem: str) -> None:
+    run = project.replay(option)
+    assert run.status == 2 and run.output.startswith(f"scons: *** {option}: {problem}"), run.output
+    assert run.output.count("\n") == 1
 
 
 def test_a_full_disk_loses_the_record_and_not_the_run(project: Project) -> None:

@@ -20,10 +20,10 @@ def test_round_trip_through_global_memory(tmp_path: Path) -> None:
     assert run.status == 2  # of SCons, for any action that failed
     assert (
         f"{ORCHESTRATION}:73: error: task 3 kernel_mul reads 'g' (TLOAD), after it has written it: a round trip "
-        "through global memory; it is declared add_output(g), so the task does not wait for other tasks that write "
-        "or use these bytes [hazards/read-output]" in run.output
+        "through global memory, but declares it add_output(g), so the task does not wait for tasks that write "
+        "these bytes [hazards/read-output]" in run.output
     )
-    assert "kernels/aiv/kernel_mul.cpp:69: TLOAD is here" in run.output
+    assert "kernels/aiv/kernel_mul.cpp:69: TLOAD accesses the bytes here" in run.output
     edit = f"edit {ORCHESTRATION}:73: params_t3.add_output(g);  ->  params_t3.add_inout(g);"
     assert edit in run.output
     assert "[hazards] _jit_vector_dag: 1 error" in run.output
@@ -60,7 +60,7 @@ def test_the_same_round_trip_on_memory_as_the_hardware_has_it(tmp_path: Path) ->
     assert project.scons("replay", *weak).status == 0
     refused = project.scons("replay", *weak, "CHECK=1")
     assert refused.status == 2
-    assert "CHECK=1 MEMORY=weak: need two different builds of the kernels; leave one out" in refused.output
+    assert "CHECK=1 MEMORY=weak: need two different builds of the kernels; leave out one of the two" in refused.output
     assert "MEMORY=weak: has no effect with RUNTIME=torch" in project.scons("replay", *weak, "RUNTIME=torch").output
 
 

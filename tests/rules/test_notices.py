@@ -106,7 +106,7 @@ def test_too_few_watches_are_an_error(tree: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(OSError, match="none"):
         notices.add(str(tree / "none"), True)
     monkeypatch.setattr(module, "_file_systems", lambda: {os.stat(tree).st_dev: "nfs4"})
-    with pytest.raises(OSError, match="is not told of all changes"):
+    with pytest.raises(OSError, match="the system does not report all changes of this file"):
         notices.add(str(tree / "artifact"), True)
     notices.close()
     assert len(os.listdir("/proc/self/fd")) == descriptors

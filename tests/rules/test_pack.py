@@ -33,5 +33,5 @@ def test_no_archive(tmp_path: Path) -> None:
     run = Project(tmp_path).cli("replay", "x.tar.zst")
     assert run.status == 2
     assert run.output == (
-        "pypto-build: x.tar.zst: cannot be read: No such file or directory; name an archive that 'scons pack' wrote\n"
+        "pypto-build: x.tar.zst: cannot be read: No such file or directory; name an archive written by 'scons pack'\n"
     )

@@ -41,7 +41,9 @@ def test_who_means_hardware_gets_no_cpu(chain: Saved, tmp_path: Path) -> None:
     project = chain.repeated()
     run = project.replay("PLATFORM=a2a3", "DEVICE=0")
     assert run.status == 2 and "PASS" not in run.output
-    assert "scons: *** PLATFORM=a2a3: ASCEND_HOME_PATH is not set; set it to the toolkit's directory" in run.output
+    assert (
+        "scons: *** PLATFORM=a2a3: the variable ASCEND_HOME_PATH is not set; set it to the toolkit's directory"
+    ) in run.output
     words = ("replay", "JIT=_jit_chain", "PLATFORM=a2a3")
     run = project.scons(*words, env={"ASCEND_HOME_PATH": str(tmp_path)})
     assert run.status == 2 and f"{tmp_path}/bin/ccec does not exist" in run.output
@@ -79,7 +81,9 @@ def test_what_runs_nothing(target: str) -> None:
 
 
 def test_hardware_of_a_simulated_platform() -> None:
-    with pytest.raises(OptionError, match="HARDWARE=1: PLATFORM=a2a3sim is simulated; name PLATFORM=a2a3 or a5"):
+    with pytest.raises(
+        OptionError, match=("HARDWARE=1: PLATFORM=a2a3sim is a simulated platform; use PLATFORM=a2a3 or a5")
+    ):
         meant("replay", PLATFORM="a2a3sim", HARDWARE="1")
 
 

@@ -209,7 +209,10 @@ def test_killed_in_the_middle_and_two_at_once(tests: _Tests) -> None:
 
 def test_what_is_wrong_is_said_in_a_line(tests: _Tests) -> None:
     tests.write("SConstruct", _SCRIPT.format(more="").replace("Glob('tests/test_*.py')", "[]"))
-    assert "scons: *** PyTest: unit has no files" in tests.quiet("test").output
+    assert (
+        "scons: *** PyTest: unit has no test files; name some, such as files=Glob('tests/test_*.py')"
+        in tests.quiet("test").output
+    )
     tests.write("SConstruct", _SCRIPT.format(more=""))
     code = (
         "import importlib.util as u; f = u.find_spec; u.find_spec = lambda n, *a: None if n == 'pytest' else f(n, *a)\n"

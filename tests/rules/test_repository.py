@@ -78,7 +78,7 @@ def test_tests_by_patterns_of_their_names(sample: Project) -> None:
     assert (run.status, passed(run)) == (0, ["relax_test.a5sim", "scale_hazards", "scale_lint", "scale_test"])
     run = sample.quiet("test", "nope*")
     assert run.status == 2
-    assert "scons: *** NAMES=nope*: no test has such a name; scons test LIST=1 lists them" in run.output
+    assert "scons: *** NAMES=nope*: no test has such a name; scons test --list lists them" in run.output
 
 
 def test_the_list_of_tests_builds_nothing(sample: Project) -> None:
@@ -86,7 +86,8 @@ def test_the_list_of_tests_builds_nothing(sample: Project) -> None:
     assert (run.status, run.actions) == (0, [])
     listed = [line.split() for line in run.output.splitlines() if not line.startswith("scons:")]
     assert listed == [[name] if name.startswith("scale") else [name, "programs"] for name in _TESTS]
-    run = sample.quiet("test", "soft*", "LIST=1", "TAGS=programs")
+    assert sample.scons("test", "--list").output == run.output
+    run = sample.quiet("test", "soft*", "--list", "TAGS=programs")
     assert run.output == "softmax_test.a2a3sim  programs\nsoftmax_test.a5sim    programs\n"
 
 

@@ -41,7 +41,7 @@ RULE = Rule(
         ({"name": 3}, "Example: name=3 is not a string; the attribute is a name"),
         (
             {"name": "x", "rtol": True},
-            "Example: rtol=True is not a integer or number, or a list; the attribute is a tolerance",
+            "Example: rtol=True is not an integer or number, or a list; the attribute is a tolerance",
         ),
         ({"name": "x", "rtoll": 1}, "Example: no attribute 'rtoll'; did you mean 'rtol'?"),
         ({"name": "x", "colour": 1}, "Example: no attribute 'colour'; it takes name, rtol, core_type"),

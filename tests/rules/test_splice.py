@@ -102,16 +102,37 @@ def test_files_of_one_checkout_are_no_edit(project: Project) -> None:
     assert "regenerating from ptoas/kernel_mul.pto" not in project.scons("build", "JIT=_jit_vector_dag").actions
 
 
-def test_an_edit_shortly_before_the_first_look(project: Project) -> None:
-    """Times tell nothing of it; the module has another operation than what was assembled. lint knows what runs."""
+def _edited_before_the_first_look(project: Project, old: str, new: str) -> None:
+    """Edit a module and give it the time of the file that was assembled from it."""
     project.use_example("_jit_vector_dag")
     assembled = (project.artifact / UNIT).with_suffix(".cpp").stat()
-    project.edit(UNIT, "pto.tmul", "pto.tadd")
+    project.edit(UNIT, old, new)
     os.utime(project.artifact / UNIT, ns=(assembled.st_atime_ns, assembled.st_mtime_ns))
+
+
+def test_an_edited_operation_before_the_first_look(project: Project) -> None:
+    """The module has another operation than what was assembled. lint knows what runs."""
+    _edited_before_the_first_look(project, "pto.tmul", "pto.tadd")
     assert "not-spliced" in project.scons("lint", "JIT=_jit_vector_dag").output
     run = project.replay()
     assert run.status and "regenerating from ptoas/kernel_mul.pto" in run.actions
     assert "nothing found" in project.scons("lint", "JIT=_jit_vector_dag").output
+    output = project.scons("triage", "JIT=_jit_vector_dag").output
+    assert "also: ptoas/kernel_mul.pto was edited: its kernels' own bodies are not spliced" in output
+
+
+def test_lint_looks_at_the_body_again_when_the_edit_is_undone(built: Project) -> None:
+    built.edit(UNIT, "pto.tmul", "pto.tadd")
+    assert "regenerating from ptoas/kernel_mul.pto" in built.scons("build", "JIT=_jit_vector_dag").actions
+    built.edit(UNIT, "pto.tadd", "pto.tmul")
+    built.edit(KERNEL, "TMUL(", "TSUB(")
+    assert "0 TMUL, and 1 TSUB, in kernels/aiv/kernel_mul.cpp" in built.scons("lint", "JIT=_jit_vector_dag").output
+
+
+def test_an_edited_constant_before_the_first_look(project: Project) -> None:
+    _edited_before_the_first_look(project, "arith.constant 65536", "arith.constant 131072")
+    run = project.replay()
+    assert run.status == 0 and "regenerating from ptoas/kernel_mul.pto" in run.actions
 
 
 def test_an_artifact_compiled_anew_is_no_edit(built: Project) -> None:
@@ -362,7 +383,7 @@ def test_ptoas_gets_its_flags_and_is_part_of_the_key(built: Project, tmp_path: P
         (
             [],
             {"PTOAS_ROOT": "/nowhere"},
-            "PTOAS_ROOT=/nowhere: has none of ptoas, ptoas.sh, bin/ptoas; "
+            "PTOAS_ROOT=/nowhere: contains none of ptoas, ptoas.sh, bin/ptoas; "
             "correct the path, or use PTOAS=own for the built-in assembler",
         ),
     ],
@@ -417,7 +438,7 @@ def test_function_that_drops_an_argument_gets_a_new_entry(built: Project) -> Non
     built.edit(SHIFT, "%1 = arith.mulf %arg2, %0 : f32", "%1 = arith.addf %arg2, %arg2 : f32")
     run = built.replay()
     check(run, 2, SHIFT_SPLICED)
-    assert "[pto->cpp]   kernel_shift takes other arguments: kernel_entry made anew" in run.output
+    assert "[pto->cpp]   kernel_shift takes other arguments than before: kernel_entry is generated again" in run.output
     assert forwarded(built) == "kernel_shift(x, out, alpha);"
 
 

@@ -64,3 +64,11 @@ def test_sources_and_compiler_stand_for_what_the_runtime_reads(tmp_path: Path) -
 def test_a_pass_says_so() -> None:
     verdict = Verdict("pass", "a", "a2a3sim", "embedded", unproven="nothing is watched")
     assert last_line(verdict, 0.25) == "PASS (unproven: nothing is watched) (0.25s)"
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.write_artifact()
+    run = project.scons("build", "JIT=_jit_chain", env={"PYPTO_BUILD_CACHE": "/dev/null/x"})
+    reason = "/dev/null/x cannot be written; name another directory with PYPTO_BUILD_CACHE"
+    assert run.status == 2 and run.output.count(reason) == 1 and "CXX=" not in run.output, run.output

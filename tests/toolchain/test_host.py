@@ -24,8 +24,9 @@ def _compiler(directory: Path, line: str) -> Path:
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        (_GCC.format(9, 9, 9), f"is g++ 9; 10 {_NEEDED}"),
-        (_CLANG.format(14), f"is clang++ 14; 15 {_NEEDED}"),
+        (_GCC.format(9, 9, 9), f"calls itself '{_GCC.format(9, 9, 9)}'; g++ 10 {_NEEDED}"),
+        (_CLANG.format(14), f"calls itself '{_CLANG.format(14)}'; clang++ 15 {_NEEDED}"),
+        ("true (GNU coreutils) 9.1", f"calls itself 'true (GNU coreutils) 9.1'; g++ 10 {_NEEDED}"),
         ("a program", "--version: the output is not that of a C++ compiler; name a compiler with CXX="),
     ],
 )

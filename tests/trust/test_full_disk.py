@@ -56,7 +56,7 @@ def test_outputs_where_there_is_no_room(chain: Space, tmp_path: Path, size: str)
     third, rest = rest.split("@3 ")
     fourth, status = rest.split("@4 ")
     assert "Traceback" not in done.output
-    assert "No space left on device" in first and "PASS" not in first, done
+    assert "No space left on device" in first and "PASS" not in first, first
     assert second.splitlines()[0] == str(_SIZES[size]), done
     assert not [line for line in second.splitlines() if line.startswith(str(disk))], done
     assert "[RUN] PASS" in second and third.splitlines()[0] == str(PASS), done

@@ -64,7 +64,7 @@ class Dynamic:
 def dynamic(name: str, example: int = 1) -> Dynamic:
     """Return an extent called `name`; it is the same in all parameters of a function."""
     if not name.isidentifier():
-        raise ValueError(f"dynamic extent {name!r} is not a name")
+        raise ValueError(f"the dynamic extent {name!r} is not a valid name")
     return Dynamic(name, example)
 
 
@@ -236,7 +236,7 @@ class _Jit:
     def incore(self, *args: Callable[..., Any], split: str = "") -> Any:
         """`@pl.jit.incore`, or `@pl.jit.incore(split=pl.Split.UpDown)` for two vector cores that share the tiles."""
         if split not in _SPLIT_AXES:
-            raise ValueError(f"split is pl.Split.UpDown or pl.Split.LeftRight, found {split!r}")
+            raise ValueError(f"split must be pl.Split.UpDown or pl.Split.LeftRight, found {split!r}")
 
         def make(function: Callable[..., Any]) -> JitFunction:
             return JitFunction(function, "kernel", _SPLIT_AXES[split])
@@ -249,7 +249,7 @@ class _Jit:
     def host(self, *args: Callable[..., Any], ranks: int = 2) -> Any:
         """Decorate with `@pl.jit.host`, or `@pl.jit.host(ranks=4)` for the number of chips to compile for."""
         if type(ranks) is not int or not 1 <= ranks <= MOST_RANKS:
-            raise ValueError(f"ranks is a number from 1 to {MOST_RANKS}, found {ranks!r}")
+            raise ValueError(f"ranks must be a number from 1 to {MOST_RANKS}, found {ranks!r}")
 
         def make(function: Callable[..., Any]) -> JitFunction:
             return JitFunction(function, "host", ranks=ranks)

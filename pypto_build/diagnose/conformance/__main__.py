@@ -68,7 +68,11 @@ def _read(options: argparse.Namespace) -> int:
     from .results import collect, read_results
 
     if options.directory or options.run:
-        raise ArtifactError("", "--read only reads results", "leave out DIR and --run")
+        raise ArtifactError(
+            "",
+            "--read only reads results, so it takes neither DIR nor --run",
+            "leave out DIR and --run, or leave out --read",
+        )
     results = collect(options.read, options.platform or "") if options.read.is_dir() else read_results(options.read)
     return _tell(results, options.json, options.read)
 
@@ -77,7 +81,7 @@ def _write(options: argparse.Namespace) -> int:
     from .results import collect, write_kit
 
     if options.directory is None:
-        raise ArtifactError("", "DIR is missing", "name a directory for the kit, or read results with --read")
+        raise ArtifactError("", "DIR is missing", "name a directory to write the kit to, or read results with --read")
     platform = options.platform or "a2a3"
     written = write_kit(options.directory, platform)
     print(f"[conformance] wrote {len(written)} artifacts to {options.directory}")
@@ -107,9 +111,9 @@ def _tell(results: Results, path: Path | None, source: Path) -> int:
             write_bytes(path, write_results(results))
         except OSError as error:
             raise ArtifactError(path, f"cannot be written: {error.strerror}", "name another file") from None
-        print(f"[conformance] the file to send: {path}")
+        print(f"[conformance] send this file: {path}")
     if results.platform.startswith(("a2a3sim", "a5sim")):
-        print("[conformance] the kit ran on a CPU, so the results say nothing about a device")
+        print("[conformance] the kit ran on a CPU, so these results say nothing about a device")
     return 0 if all(judgement.fits for judgement in judgements) else 1
 
 

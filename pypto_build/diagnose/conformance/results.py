@@ -44,7 +44,7 @@ def write_kit(root: Path, platform: str) -> list[Path]:
         root.mkdir(parents=True, exist_ok=True)
         others = sorted(path.name for path in root.glob("_jit_*") if path.name not in names)
         if others:
-            raise ArtifactError(root, f"holds '{others[0]}', which is not part of the kit", "name a new directory")
+            raise ArtifactError(root, f"contains '{others[0]}', which does not belong to a kit", "name a new directory")
         return [_write(group, root / group.artifact, platform) for group in groups()]
     except OSError as error:
         raise ArtifactError(
@@ -143,17 +143,21 @@ def read_results(path: Path) -> Results:
     try:
         data = read_bytes(path, _LARGEST)
     except OSError as error:
-        raise ArtifactError(path, error.strerror or str(error), "name results.json of a kit") from None
+        raise ArtifactError(path, error.strerror or str(error), "name the results.json of a kit") from None
     try:
         results = msgspec.json.decode(data, type=Results)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ArtifactError(path, f"is not a file of results: {error}", "name results.json of a kit") from None
+        raise ArtifactError(
+            path, f"is not a valid file of results: {error}", "name the results.json of a kit"
+        ) from None
     if results.kit != digest_of_inputs():
         hint = "read it with the version of pypto-build that wrote the kit, or write and run the kit anew"
-        raise ArtifactError(path, "belongs to another version of the kit", hint)
+        raise ArtifactError(path, "was written by another version of the kit", hint)
     for name, output in results.outputs.items():
         if not re.fullmatch("(?:[0-9a-f]{2})*", output.bits):
-            raise ArtifactError(path, f"{_shown(name)}: its bits are not hexadecimal digits", "send it again")
+            raise ArtifactError(
+                path, f"{_shown(name)}: the bits in the file are not hexadecimal digits", "ask for the file again"
+            )
     return results
 
 
@@ -169,15 +173,17 @@ def collect(root: Path, platform: str = "") -> Results:
     are no outputs, or outputs of several runs.
     """
     if not root.is_dir():
-        raise ArtifactError(root, "no such directory", "name the kit's, or the BUILD_DIR= of its replays")
+        raise ArtifactError(
+            root, "no such directory", "name the directory of the kit, or the BUILD_DIR= of its replays"
+        )
     places = {group.name: _places(root, group, platform) for group in groups()}
     roots = {directory.parent.parent for several in places.values() for directory in several}
     if not roots:
         hint = "run the kit first: pypto-build conformance DIR --run"
-        raise ArtifactError(root, "holds no outputs of the kit's artifacts", hint)
+        raise ArtifactError(root, "contains no outputs of the kit's artifacts", hint)
     if len(roots) > 1:
         listed = ", ".join(sorted(str(path.relative_to(root)) or "." for path in roots))
-        raise ArtifactError(root, f"holds outputs of several runs ({listed})", "name one of them")
+        raise ArtifactError(root, f"contains outputs of several runs ({listed})", "name the directory of one run")
     outputs: dict[str, RecordedOutput] = {}
     ran_on = platform
     for group in groups():
@@ -222,8 +228,8 @@ def judge(results: Results, source: Path | str = "") -> list[Judgement]:
     """
     questions = {question.name: question for group in groups() for question in group.questions}
     if unknown := sorted(set(results.outputs) - questions.keys()):
-        what = f"has results of {_shown(unknown[0])}, which the kit does not ask for"
-        raise ArtifactError(source, what, "send the file again")
+        what = f"has results for {_shown(unknown[0])}, which is not a question of this kit"
+        raise ArtifactError(source, what, "ask for the file again")
     return [_judge(question, results.outputs, source) for question in questions.values()]
 
 
@@ -238,8 +244,11 @@ def _judge(question: Question, outputs: Mapping[str, RecordedOutput], source: Pa
     output, expected = outputs[question.name], question.answers[0].values
     data = binascii.unhexlify(output.bits)
     if output.dtype != question.dtype or len(data) != expected.nbytes:
-        what = f"has {len(data)} bytes of {_shown(output.dtype)}, not {expected.nbytes} of '{question.dtype}'"
-        raise ArtifactError(source, f"'{question.name}' {what}", "run the kit again as it was written")
+        what = (
+            f"has {len(data)} bytes of {_shown(output.dtype)}, but should have {expected.nbytes} bytes "
+            f"of '{question.dtype}'"
+        )
+        raise ArtifactError(source, f"'{question.name}' {what}", "run the kit again, without changes")
     actual = np.frombuffer(data, expected.dtype).reshape(expected.shape)
     apart = {answer.label: _apart(actual, answer.values) for answer in question.answers}
     fits = tuple(answer.label for answer in question.answers if apart[answer.label].max(initial=0) <= answer.ulps)

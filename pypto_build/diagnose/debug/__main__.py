@@ -167,7 +167,7 @@ def breakpoints_of(artifact: Path, text: str, default: bool) -> list[tuple[str, 
     sources = {kernel.source.name: kernel.source for kernel in load_artifact(artifact).kernels}
     for name, path in sources.items():
         if not _PLAIN.fullmatch(name):
-            raise ArtifactError(path, "a debugger would take its name for a command", "rename the file")
+            raise ArtifactError(path, "the debugger would read this file name as a command", "rename the file")
     if not text:
         return [(file, _begin(path), "") for file, path in sources.items()] if default else []
     breakpoints = []
@@ -175,11 +175,15 @@ def breakpoints_of(artifact: Path, text: str, default: bool) -> list[tuple[str, 
         match = _ONE.fullmatch(part)
         if match is None:
             raise ArtifactError(
-                "", f"BREAK={part} names neither a line nor a function", "write one such as kernel.cpp:69"
+                "",
+                f"BREAK={part} names neither a line nor a function",
+                "give a line or function, such as kernel.cpp:69",
             )
         file = Path(match["file"]).name if match["file"] else ""
         if file and file not in sources:
-            raise ArtifactError("", f"BREAK={part}: no kernel has the file '{file}'", f"there are {', '.join(sources)}")
+            raise ArtifactError(
+                "", f"BREAK={part}: no kernel has a file named '{file}'", f"the files are {', '.join(sources)}"
+            )
         files = [file] if file else list(sources)
         if match["where"].isdecimal():
             files = _with_line(files, sources, int(match["where"]), part)
@@ -192,7 +196,7 @@ def _with_line(files: list[str], sources: dict[str, Path], line: int, part: str)
     reach = [file for file, length in lengths.items() if 0 < line <= length]
     if not reach:
         most = max(lengths.values(), default=0)
-        raise ArtifactError("", f"BREAK={part}: there is no line {line}", f"the kernel has {most}")
+        raise ArtifactError("", f"BREAK={part}: the file has no line {line}", f"its last line is {most}")
     return reach
 
 
@@ -218,7 +222,7 @@ def main(options: argparse.Namespace) -> int:
     if options.task and (not options.task.isdecimal() or len(options.task) > 9):
         raise ArtifactError("", f"TASK={options.task} is not a task number", "give one such as TASK=3")
     if options.rr and options.debugger != "gdb":
-        raise ArtifactError("", "RR=1 works with gdb", "leave DEBUGGER= out")
+        raise ArtifactError("", "RR=1 works only with gdb", "leave out DEBUGGER=")
     session = _session_of(options)
     if options.rr and not options.core:
         return _with_rr(session)
@@ -233,7 +237,9 @@ def _session_of(options: argparse.Namespace) -> DebugSession:
     work.mkdir(parents=True, exist_ok=True)
     core = work / "core"
     if options.core and not core.is_file():
-        raise ArtifactError("", "CORE=1: there is no core file", "leave it out: a session that crashes writes one")
+        raise ArtifactError(
+            "", "CORE=1: no core file exists", "start without CORE=1; a session that crashes writes a core file"
+        )
     program = [*own_tool("pypto_build.diagnose.debug.inferior"), str(options.artifact)]
     program += [
         "--platform",
@@ -267,7 +273,7 @@ def _with_rr(session: DebugSession) -> int:
     run = subprocess.run(record, capture_output=True, text=True, errors="replace", check=False)
     if not (session.work / "rr").is_dir() or "[FATAL" in run.stderr:
         reason = next((line for line in run.stderr.splitlines() if line.strip()), "it says nothing")
-        raise ArtifactError("", f"rr cannot record here: {reason.strip()}", "leave RR=1 out")
+        raise ArtifactError("", f"rr cannot record here: {reason.strip()}", "leave out RR=1")
     print(run.stdout, end="", flush=True)
     return subprocess.run(replay, check=False).returncode
 

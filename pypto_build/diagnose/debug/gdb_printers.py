@@ -193,7 +193,7 @@ class _TileCommand(gdb.Command):  # type: ignore[misc]
     def invoke(self, argument: str, _: bool) -> None:
         words = argument.split()
         if not 1 <= len(words) <= 3:
-            raise gdb.GdbError("pypto-tile NAME [ROWS [COLS]], such as pypto-tile v17 0:8 0:8")
+            raise gdb.GdbError("usage: pypto-tile NAME [ROWS [COLS]], such as pypto-tile v17 0:8 0:8")
         tile = _Tile(gdb.parse_and_eval(words[0]))
         rows = _range(words[1] if len(words) > 1 else "0:8", tile.rows)
         cols = _range(words[2] if len(words) > 2 else "0:8", tile.cols)
@@ -224,7 +224,7 @@ class _ArgsCommand(gdb.Command):  # type: ignore[misc]
             with open(self.path, encoding="utf-8") as file:
                 task = json.load(file)
         except (OSError, ValueError):
-            raise gdb.GdbError("no task has begun") from None
+            raise gdb.GdbError("no task has started yet") from None
         block = f", block {task['block']} of {task['blocks']}" if task["blocks"] > 1 else ""
         print(f"task {task['task']} {'+'.join(task['kernels'])}{block}")
         for one in task["arguments"]:
@@ -256,7 +256,7 @@ class _Session:
         temporary = f"{self.core}.tmp"
         gdb.execute(f"generate-core-file {temporary}", to_string=True)
         os.replace(temporary, self.core)
-        print(f"[debug] {event.stop_signal}: the core is {self.core}; CORE=1 opens it again")
+        print(f"[debug] {event.stop_signal}: the core file is {self.core}; CORE=1 opens it again")
 
     def prepare(self, skipped: list[str], breakpoints: list[str]) -> None:
         """Skip headers in `step`, and set breakpoints. Their libraries need not be loaded yet."""
@@ -273,7 +273,7 @@ class _Session:
 
 
 class _RunCommand(gdb.Command):  # type: ignore[misc]
-    """pypto-run: runs the program; says so where it ends without having met a breakpoint."""
+    """pypto-run: runs the program, and says so if it ends before a breakpoint."""
 
     def __init__(self) -> None:
         super().__init__("pypto-run", gdb.COMMAND_RUNNING)
@@ -282,7 +282,7 @@ class _RunCommand(gdb.Command):  # type: ignore[misc]
         gdb.execute("run")
         if not gdb.selected_inferior().pid:
             code = gdb.convenience_variable("_exitcode")
-            print("[debug] the run ended before a breakpoint; choose one with TASK= and BREAK=")
+            print("[debug] the run ended before it reached a breakpoint; set one with TASK= and BREAK=")
             if argument == "batch":
                 gdb.execute(f"quit {int(code) if code else 1}")
 
@@ -309,7 +309,7 @@ def _is_of_artifact(frame: Any) -> bool:
 
 
 class _LocalsCommand(gdb.Command):  # type: ignore[misc]
-    """info locals: the variables of the frame that have been constructed: those whose lines come before this one."""
+    """info locals: the variables of the frame whose definitions were already executed."""
 
     def __init__(self) -> None:
         super().__init__("info locals", gdb.COMMAND_STACK)

@@ -137,13 +137,13 @@ def main(options: argparse.Namespace) -> int:
         with suppress(Over):
             launch.run(callback)
     except RuntimeError as fault:  # a RuntimeFault, whose module is not imported here
-        print(f"[debug] the run ends: {fault}", file=sys.stderr)
+        print(f"[debug] the run ended: {fault}", file=sys.stderr)
         return 5
     if not callback.seen:
         block = f" with block {options.block}" if options.block else ""
-        raise ArtifactError("", f"TASK={options.task}{block} is not submitted", "scons deps lists the tasks")
+        raise ArtifactError("", f"the run submits no TASK={options.task}{block}", "'scons deps' lists the tasks")
     if options.task >= 0:
-        print(f"[debug] task {options.task} is over", flush=True)
+        print(f"[debug] task {options.task} has ended", flush=True)
     return 0
 
 

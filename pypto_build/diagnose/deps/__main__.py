@@ -37,11 +37,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run_deps(options: argparse.Namespace) -> int:
-    """Do what the options ask for, and return the exit status."""
+    """Run the command that the options name, and return its exit status."""
     evidence = Evidence(options.root, options.build_dir, options.platform)
     if evidence.graph is None and evidence.timeline is None:
         directory = options.build_dir or options.root
-        raise no_record(directory, "holds neither deps.json nor a timeline", "replay with DEP_GEN=1 SWIMLANE=4 first")
+        raise no_record(
+            directory, "contains neither deps.json nor a timeline", "replay with DEP_GEN=1 SWIMLANE=4 first"
+        )
     if options.export:
         one_of("EXPORT", options.export, EXPORTS)
         print(from_here(_export(evidence, options.export, options.output, options.build_dir)))
@@ -52,7 +54,7 @@ def run_deps(options: argparse.Namespace) -> int:
         print("\n".join(summary_lines(evidence)))
         return 0
     if evidence.graph is None:
-        raise ArtifactError(options.build_dir or options.root, "holds no deps.json", "replay with DEP_GEN=1 first")
+        raise ArtifactError(options.build_dir or options.root, "contains no deps.json", "replay with DEP_GEN=1 first")
     blocks = [task_lines(evidence, evidence.order.find(text)) for text in options.task.split(",")]
     print("\n\n".join("\n".join(block) for block in blocks))
     return 0
@@ -62,7 +64,11 @@ def _order(evidence: Evidence, one: str, other: str) -> int:
     """Print the chain of dependencies between two tasks. Returns 1 if there is none."""
     graph = evidence.graph
     if graph is None or not one:
-        raise ArtifactError("TO=", "needs TASK= and a deps.json", "name the two tasks, and replay with DEP_GEN=1")
+        raise ArtifactError(
+            "TO=",
+            "needs TASK= and a deps.json to explain an order",
+            "name the two tasks with TASK= and TO=, and replay with DEP_GEN=1",
+        )
     ends = [evidence.order.find(one), evidence.order.find(other, "TO")]
     chain = path_between(graph, *ends) or path_between(graph, *ends[::-1])
     if not chain:
@@ -80,11 +86,11 @@ def _export(evidence: Evidence, form: str, output: Path | None, build_dir: Path 
     assert records is not None
     if form == "trace":
         if evidence.timeline is None:
-            raise ArtifactError("EXPORT=trace", "there is not a timeline", "replay with SWIMLANE=4 first")
+            raise ArtifactError("EXPORT=trace", "contains no timeline", "replay with SWIMLANE=4 first")
         name, text = "trace.json", trace(evidence)
     elif form == "dot":
         if evidence.graph is None:
-            raise ArtifactError("EXPORT=dot", "there is no deps.json", "replay with DEP_GEN=1 first")
+            raise ArtifactError("EXPORT=dot", "contains no deps.json", "replay with DEP_GEN=1 first")
         name, text = "deps.dot", dot(evidence, evidence.graph)
     else:
         from pypto_build.diagnose.report.page import graph_page

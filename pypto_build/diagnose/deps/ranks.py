@@ -203,12 +203,19 @@ EXPORTS = ("dot", "trace")
 
 
 def deps_of_ranks(options: argparse.Namespace, run_deps: Callable[[argparse.Namespace], int]) -> int:
-    """Print or write what was asked for; 0, 1 where --to finds no order, 2 where there are no records."""
+    """Print or export the task graphs of all ranks.
+
+    Returns 0, 1 if --to finds no order, or 2 if the run has no records.
+    """
     run = RanksRun(options.root, options.build_dir or options.root, options.platform)
     if not options.rank:
         if options.task or options.to:
             option = f"TASK={options.task}" if options.task else f"TO={options.to}"
-            raise ArtifactError(option, "names a task of one dispatch", "name the dispatch too, such as RANK=0/d0")
+            raise ArtifactError(
+                option,
+                "names a task, and tasks are counted in each dispatch",
+                "name the dispatch too, such as RANK=0/d0",
+            )
         if options.export:
             print(from_here(_export(run, options.export, options.output)))
         else:
@@ -230,7 +237,9 @@ def deps_of_ranks(options: argparse.Namespace, run_deps: Callable[[argparse.Name
 def _export(run: RanksRun, form: str, output: Path | None) -> Path:
     if form == "html":
         raise ArtifactError(
-            "EXPORT=html", "draws the graph of one dispatch", "name one with RANK=; 'scons report' draws all"
+            "EXPORT=html",
+            "draws only the graph of one dispatch",
+            "name the dispatch with RANK=; 'scons report' draws all graphs",
         )
     one_of("EXPORT", form, EXPORTS)
     name, text = ("ranks.dot", dot(run)) if form == "dot" else ("trace.json", trace(run))

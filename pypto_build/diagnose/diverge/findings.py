@@ -45,7 +45,7 @@ def _kernel_finding(
         )
     message = f"task {finding.task} {finding.kernel}{_block(finding)} computes something else than its module"
     if finding.fault:
-        what = f"its module fails, but the kernel goes on: {finding.fault}"
+        what = f"the kernel's .pto module fails here, but the kernel does not: {finding.fault}"
         message = f"task {finding.task} {finding.kernel}{_block(finding)}: {what}"
     return Finding(
         KERNEL,

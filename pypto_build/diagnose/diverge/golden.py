@@ -100,8 +100,8 @@ def golden_findings(
         return [_edit_finding(wrong, edits, of_reference, "the program" if program else "the modules", edited)]
     count = len(tried) + edits.count + of_reference.count
     hint = (
-        f"{from_here(program)} itself, or its reference, is wrong" if program
-        else "if the program is at hand, name it with PROGRAM="
+        f"check {from_here(program)}: the program or its reference is wrong" if program
+        else "if you have the program, name it with PROGRAM= for a closer answer"
     )  # fmt: skip
     what = "the program and its reference" if program else "the orchestration and the modules"
     more = f"; {count} edits of {what} were tried, and none gives the golden" if count else ""
@@ -138,7 +138,7 @@ def _finding(
         text,
         edited[0].path if edited else "",
         edited[0].line if edited else 0,
-        hint=f"look at what was edited first; else {who}" if edited else who,
+        hint=f"check the edited lines first; if they are right, {who}" if edited else who,
         detail=(*_rounding_lines([wrong]), *writers, *_since(edited), *_changed(launch.artifact)),
     )
 
@@ -165,7 +165,7 @@ def _reverted(wrong: Sequence[_Wrong], edited: Sequence[Change]) -> Finding:
         _makes_right(wrong, "the orchestration as it was first built here"),
         edited[0].path,
         edited[0].line,
-        "put back what was edited, or look at it again",
+        "undo the edit, or correct it",
         detail=tuple(f"edited since: {change.words}" for change in edited[:_SHOWN_CHANGES]),
         edits=tuple(Edit(one.path, one.line, one.new, one.old) for one in edited if one.new and one.old),
     )
@@ -220,7 +220,7 @@ def _edit_finding(
     first = (edits.hits or of_reference.hits)[0]
     others = [hit for hit in (edits.hits or of_reference.hits)[1:4] if hit.what != first.what]
     either = of_reference.hits[0] if edits.hits and of_reference.hits else None
-    related = (Related(either.path, either.line, f"or the reference is wrong: {either.what}"),) if either else ()
+    related = (Related(either.path, either.line, f"or change the reference: {either.what}"),) if either else ()
     sides = f"{whose} or the reference" if of_reference.count else f"{whose}, the inputs or the golden"
     tried, agree = edits.count + of_reference.count, len(edits.hits) + len(of_reference.hits)
     side = "" if edits.hits else "the reference with "
@@ -229,7 +229,7 @@ def _edit_finding(
         _makes_right(wrong, f"{side}{first.what}"),
         first.path,
         first.line,
-        f"{sides} is wrong: {tried} edits were tried, {agree} of them make both agree",
+        f"{sides} is wrong: of {tried} trial edits, {agree} make the outputs agree with the golden",
         detail=(
             *_rounding_lines(wrong),
             *_since(edited),

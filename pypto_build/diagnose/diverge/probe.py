@@ -191,7 +191,7 @@ def compile_probe(
     process = subprocess.run(words, capture_output=True, text=True, check=False)
     if process.returncode:
         reason = next((line for line in process.stderr.splitlines() if "error:" in line), process.stderr.strip()[:200])
-        raise ArtifactError(source, f"cannot be compiled with probes: {reason}", kind="build_error")
+        raise ArtifactError(source, f"cannot be compiled with trace points: {reason}", kind="build_error")
     return library
 
 
@@ -290,7 +290,7 @@ class _Kept:
             if self._file.write(data) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            raise ArtifactError(self._path, f"cannot be written: {error.strerror}", "make room there") from None
+            raise ArtifactError(self._path, f"cannot be written: {error.strerror}", "free disk space there") from None
         self._used += len(data)
         return self._piece[self._used - len(data) : self._used]
 
@@ -387,9 +387,9 @@ def _structural(kind: str, kernel: Sequence[Event], module: Sequence[Event], her
     if mine is None:
         last = kernel[-1].line if kernel else 0
         return Parting(theirs.line, last, theirs.name, "", f"the kernel ends where the module executes {theirs.name}")
-    what = f"the kernel executes {mine.name} where the module has {theirs.name} ({instruction})"
+    what = f"the kernel executes {mine.name}, but the module has {theirs.name} here ({instruction})"
     if kind == "insert":
-        what = f"the kernel goes on to {mine.name} without {theirs.name} ({instruction})"
+        what = f"the kernel executes {mine.name} next and leaves out {theirs.name} ({instruction})"
     return Parting(theirs.line, mine.line, theirs.name, mine.name, what)
 
 

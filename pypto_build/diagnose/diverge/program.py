@@ -318,8 +318,8 @@ class _Judge:
         related: tuple[Related, ...] = ()
         if expected is not None and expected.position is not None:
             position = expected.position
-            related = (Related(position.path, position.line, f"the program calls {expected.kernel}"),)
-        hint = "the kernels and their modules are right: correct the orchestration, or compile the program again"
+            related = (Related(position.path, position.line, f"the program calls '{expected.kernel}' here"),)
+        hint = "correct the orchestration, or compile the program again; the kernels and their modules are right"
         return Finding(
             ORCHESTRATION, text, relative(self.launch.artifact, source), line, hint, tasks=tasks, related=related
         )
@@ -365,9 +365,9 @@ class _Judge:
             Finding(
                 MODULE, text,
                 relative(self.launch.artifact, path), line,
-                "the kernel agrees with its module, and the module is wrong: correct it, or compile the program again",
+                "correct the module, or compile the program again; the kernel agrees with its module",
                 detail=(*detail, *lines), tasks=(call.number,), kernel=names,
-                related=(Related(position.path, position.line, "the program's kernel"),),
+                related=(Related(position.path, position.line, "the program defines this kernel here"),),
             )
         )  # fmt: skip
         raise Stop

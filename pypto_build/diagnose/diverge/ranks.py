@@ -125,7 +125,7 @@ def partings(
 
 @dataclass(frozen=True)
 class _Watcher:
-    """Wraps what the runtime calls for the tasks of the dispatch that is looked at."""
+    """Replaces the runtime's callback for the tasks of one dispatch."""
 
     at: At
     directory: Path
@@ -160,7 +160,7 @@ class _Compiled(_Watcher):
 
 
 class _Modules(_Watcher):
-    """Executes the task by its modules with probes, and writes down what they told."""
+    """Executes the task with the PyTorch of its modules, and records what the probes in them print."""
 
     def watching(self, domains: Sequence[Windows]) -> OnTask:
         recorder = Recorder()
@@ -188,7 +188,7 @@ _ENDED = ("pass", "mismatch", "unchecked")
 
 @dataclass(frozen=True)
 class Departure:
-    """A task whose output is not that of the reference: `follows` says that one of its inputs was not either."""
+    """A task whose output differs from the reference. `follows` is true if one of its inputs differs too."""
 
     row: DispatchRow
     viewer: Viewer
@@ -214,10 +214,10 @@ def _replayed(
 
 
 def departures(compiled: RanksRun, reference: RanksRun, limits: Limits) -> Iterator[Departure]:
-    """Outputs that differ, in the order in which dispatches began, and of a dispatch in that of its tasks.
+    """Yield the outputs that differ, ordered by the start of their dispatch and by task.
 
-    Integers of INOUT arguments are signals, whose values at a moment depend on the schedule: they are not compared,
-    but for those of a collective which are not its signals.
+    Integers of INOUT arguments are signals. Their values depend on the schedule, so they are not compared. Integers of
+    a collective are compared, except for its signals.
     """
     for row in sorted(compiled.dispatches, key=lambda row: (row.begun_s, row.number)):
         if row.rank == HOST:
@@ -255,7 +255,7 @@ def _is_signal(record: DumpedArg, signal: int | None) -> bool:
 def _difference(
     viewer: Viewer, record: DumpedArg, other: Viewer, expected: DumpedArg, limits: Limits
 ) -> Difference | None:
-    """Compare one argument in two runs; None if it is equal, was not kept, or has another shape."""
+    """Compare one argument of two runs. Returns None if it is equal, was not recorded, or has different shapes."""
     if record.kind != "tensor" or not record.size or not expected.size or record.shape != expected.shape:
         return None
     return compare(viewer.dump.stored(record), other.dump.stored(expected), record.dtype, limits)
@@ -288,12 +288,17 @@ def _finding(run: RanksRun, first: Departure, others: int, parted: Sequence[Kern
     detail += [f"{one.kernel}: {one.parting.instruction or 'the kernel'}: {one.parting.what}" for one in parted]
     hint = hint_of(at)
     if at is None and collective:
-        hint = "the ranks together compute another collective, and no single rank is at fault: check the whole kernel"
+        hint = (
+            "the ranks together compute another collective operation; check the whole kernel, because "
+            "no single rank is at fault"
+        )
     return Finding(
         rule="diverge/kernel",
-        message=f"{run.title(first.row)} task {number} '{kernel}' is the first that leaves the reference{follows}: "
-        f"argument '{what}' differs in {difference.count} of {difference.numel} elements, first at {difference.first}: "
-        f"{difference.actual:.8g}, {by} {difference.expected:.8g}",
+        message=(
+            f"{run.title(first.row)} task {number} '{kernel}' is the first task that differs from the "
+            f"reference{follows}: argument '{what}' differs in {difference.count} of {difference.numel} "
+            f"elements, first at {difference.first}: {difference.actual:.8g}, {by} {difference.expected:.8g}"
+        ),
         path=relative(run.root, source) if source else "",
         line=at.parting.cpp_line if at else 0,
         hint=hint,
@@ -320,10 +325,13 @@ def _golden(verdict: Verdict) -> Iterator[Finding]:
 
 
 def diverge_ranks(options: argparse.Namespace) -> int:
-    """0 nothing found, 1 something was, else the exit status of a run that failed."""
+    """Compare a distributed run with its reference.
+
+    Returns 0 if they agree, 1 if they differ, else the exit status of the run that failed.
+    """
     if options.against or options.program:
         option = "AGAINST" if options.against else "PROGRAM"
-        raise ArtifactError(f"{option}=", "is for one chip program", "leave it out")
+        raise ArtifactError(f"{option}=", "works only for one chip program", "leave out PROGRAM=")
     with taking_long("running it twice, as compiled and by PyTorch"):
         whole: dict[str, SettingValue] = {"dump_args": 2, "dep_gen": True}
         verdict, compiled = _replayed(options, "compiled", engine_of(options), **whole)

@@ -44,7 +44,7 @@ def examine_dump(launch: Launch, directory: Path, limits: Limits, timeout_s: flo
     """Return the tasks of a dump whose outputs differ from their modules'. Raises a usage error without a dump."""
     manifest = find_manifest(directory)
     if manifest is None:
-        raise ArtifactError(f"AGAINST={directory}", "holds no dump of arguments", "record one with DUMP=2")
+        raise ArtifactError(f"AGAINST={directory}", "contains no dump of arguments", "record one with DUMP=2")
     dump, progress = read_dump(manifest), Progress()
 
     def work() -> Outcome:
@@ -52,7 +52,9 @@ def examine_dump(launch: Launch, directory: Path, limits: Limits, timeout_s: flo
         launch.run(callback)
         if not callback.matched:
             raise ArtifactError(
-                manifest, "has no task of this artifact's run", "name a dump of the same artifact and data"
+                manifest,
+                "contains no task of this artifact's run",
+                "name a dump of the same artifact with the same data",
             )
         return callback.outcome
 
@@ -148,7 +150,7 @@ class _DumpHook:
 
 
 def diverge(options: argparse.Namespace) -> int:
-    """Do what the options ask for, and return the exit status."""
+    """Run the command that the options name, and return its exit status."""
     limits = Limits(options.rtol, options.atol)
     built = (options.artifact, options.build_dir, options.embedded, options.platform)
     launch = open_launch(*built, options.data, options.seed, options.binaries, options.numerics)

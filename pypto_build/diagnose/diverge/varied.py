@@ -69,7 +69,7 @@ def _exchanges(text: str) -> Iterator[Trial]:
     for match in _OPERANDS.finditer(text):
         one, other = (Passage(match.start(name), match.end(name), match[name]) for name in ("one", "other"))
         if one.text != other.text:
-            what = f"'{one.text}' and '{other.text}' exchanged"
+            what = f"'{one.text}' and '{other.text}' swapped"
             yield Trial(what, ((one, other.text), (other, one.text)))
 
 

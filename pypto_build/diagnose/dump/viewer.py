@@ -170,14 +170,18 @@ class Viewer:
         ]
         if not matches:
             names = sorted({self.names.joined(record.func_ids) for record in self.dump.records})
-            raise ArtifactError(f"KERNEL={kernel}", "no dumped task runs it", f"dumped: {', '.join(names)}")
+            raise ArtifactError(
+                f"KERNEL={kernel}", "no dumped task runs this kernel", f"dumped kernels: {', '.join(names)}"
+            )
         return matches
 
     def _of_arg(self, records: list[DumpedArg], arg: str) -> list[DumpedArg]:
         matches = [record for record in records if arg in (str(record.index), self.arg_name(record))]
         if not matches:
             names = dict.fromkeys(self.arg_name(record) for record in records)
-            raise ArtifactError(f"ARG={arg}", "no dumped argument has this name", f"dumped: {', '.join(names)}")
+            raise ArtifactError(
+                f"ARG={arg}", "no dumped argument has this name", f"dumped arguments: {', '.join(names)}"
+            )
         return matches
 
     # -- text ---------------------------------------------------------------------------------------------------
@@ -254,7 +258,7 @@ def compare(viewer: Viewer, record: DumpedArg, path: Path, rtol: float, atol: fl
     if tensor.dtype != record.dtype or tensor.numel != stored.size:
         have = f"{tensor.dtype}{list(tensor.shape)}"
         other = f"holds {have}, but the dumped tensor is {viewer.title(record)}"
-        raise ArtifactError(path, other, "choose another argument with TASK= and ARG=")
+        raise ArtifactError(path, other, "select another argument with TASK= and ARG=")
     expected = storage(tensor.contiguous(), tensor.dtype, record.shape)
     differs = difference(stored, expected, record.dtype, rtol, atol)
     lines = [viewer.title(record)]
@@ -305,7 +309,7 @@ def open_viewer(root: Path, build_dir: Path | None) -> Viewer:
     directories = [path for path in (build_dir, root) if path is not None]
     manifest = next(filter(None, map(find_manifest, directories)), None)
     if manifest is None:
-        raise no_record(directories[0], "holds no argument dump", _NO_DUMP)
+        raise no_record(directories[0], "contains no argument dump", _NO_DUMP)
     dump = read_dump(manifest)
     graph = find_graph(manifest.parent, *directories)
     ids = [record.task_id for record in dump.records]
@@ -339,7 +343,7 @@ def _compare_all(viewer: Viewer, records: Sequence[DumpedArg], options: argparse
     agree = True
     tensors = [record for record in records if record.kind == "tensor"]
     if not tensors:
-        raise ArtifactError("AGAINST=", "no tensor is selected", "name a tensor with TASK=, KERNEL= and ARG=")
+        raise ArtifactError("AGAINST=", "selects no tensor", "select a tensor with TASK=, KERNEL= and ARG=")
     for record in tensors:
         same, lines = compare(viewer, record, options.against, options.rtol, options.atol)
         agree &= same
@@ -366,7 +370,7 @@ _DESCRIBED = 16
 
 @dataclass(frozen=True)
 class RankDump:
-    """The dump of one dispatch, and what is selected of it."""
+    """The dump of one dispatch, and the records selected from it."""
 
     row: DispatchRow
     viewer: Viewer
@@ -387,7 +391,7 @@ def dump_of_ranks(options: argparse.Namespace) -> int:
     for name, value in (("TASK", options.task), ("AGAINST", options.against)):
         if value:
             listed = ", ".join(f"RANK={row.rank}/d{row.index}" for row in rows[:_DESCRIBED])
-            raise ArtifactError(f"{name}={value}", "looks at one dispatch", f"name it: {listed}")
+            raise ArtifactError(f"{name}={value}", "shows only one dispatch", f"name the dispatch: {listed}")
     dumps = _selected(run, rows, options)
     if options.export:
         return max(show(dump.viewer, options) for dump in dumps)
@@ -404,7 +408,10 @@ def dump_of_ranks(options: argparse.Namespace) -> int:
 
 
 def _selected(run: RanksRun, rows: Sequence[DispatchRow], options: argparse.Namespace) -> list[RankDump]:
-    """The dumps of `rows` that have what the options name. Raises the error of the last if none has."""
+    """Return the dumps of `rows` that contain the selected records.
+
+    Raises ArtifactError if no dump contains one.
+    """
     dumps: list[RankDump] = []
     kernels: set[str] = set()
     error: ArtifactError | None = None
@@ -420,7 +427,9 @@ def _selected(run: RanksRun, rows: Sequence[DispatchRow], options: argparse.Name
             dumps.append(RankDump(row, viewer, records))
     if not dumps and options.kernel and options.kernel not in kernels:
         raise ArtifactError(
-            f"KERNEL={options.kernel}", "no dumped task runs it", f"dumped: {', '.join(sorted(kernels)) or 'nothing'}"
+            f"KERNEL={options.kernel}",
+            "no dumped task runs this kernel",
+            f"dumped kernels: {', '.join(sorted(kernels)) or 'nothing'}",
         )
     if not dumps:
         raise error or ArtifactError("ROLE, STAGE", "no dumped argument has them", "leave one of them out")

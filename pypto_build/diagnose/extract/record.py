@@ -27,7 +27,9 @@ _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_]+")
 
 @dataclass(frozen=True)
 class Choice:
-    """Ranges of task numbers (first, last; None is the end of the run), or a kernel by name or func_id."""
+    """The selected tasks: ranges of task numbers (first, last), or a kernel by name or func_id. A last number of None
+    means the end of the run.
+    """
 
     ranges: tuple[tuple[int, int | None], ...] = ()
     kernel: str = ""
@@ -56,7 +58,7 @@ def choose(task: str, kernel: str, first: str) -> Choice:
     if len(choices) != 1:
         what = " and ".join(f"{name}={text}" for name, text in choices.items()) or "TASK="
         wrong = "name different tasks" if choices else "no task is named"
-        raise ArtifactError(what, wrong, "give one of TASK=37, TASK=3-7, KERNEL=name and FROM=37")
+        raise ArtifactError(what, wrong, "give exactly one of TASK=37, TASK=3-7, KERNEL=name and FROM=37")
     if kernel:
         return Choice(kernel=kernel, label=_NOT_A_NAME.sub("_", kernel))
     if first:
@@ -77,7 +79,7 @@ def _range(text: str) -> tuple[int, int]:
         raise ArtifactError(f"TASK={text}", "is not a task number", "give 37, 3-7, or several with commas")
     first, last = int(match[1]), int(match[2] or match[1])
     if last < first:
-        raise ArtifactError(f"TASK={text}", "ends before it begins", f"give {last}-{first}")
+        raise ArtifactError(f"TASK={text}", "the range ends before it begins", f"write {last}-{first}")
     return first, last
 
 
@@ -157,13 +159,13 @@ def has_torch() -> bool:
 
 def _none(choice: Choice, count: int) -> ArtifactError:
     if choice.kernel:
-        hint = "name a kernel of kernel_config.py that is submitted; 'scons deps' lists the tasks"
+        hint = "name a kernel that the run submits; 'scons deps' lists the tasks"
         return ArtifactError(f"KERNEL={choice.kernel}", "no task runs it", hint)
     option = (
         f"FROM={choice.ranges[0][0]}" if choice.ranges[0][1] is None else f"TASK={choice.label.removeprefix('task')}"
     )
     numbers = f"tasks are numbered 0 to {count - 1}" if count > 1 else "there is task 0 alone" if count else "none ran"
-    hint = f"{numbers}; a task without a kernel, or one that its predicate skipped, cannot be extracted"
+    hint = f"{numbers}; a task cannot be extracted if it has no kernel or if its predicate skipped it"
     return ArtifactError(option, "no such task ran", hint)
 
 
@@ -218,8 +220,8 @@ class _Recorder:
             before = b"" if arg.scalar else window_bytes(arg.view)
             self._total += 2 * len(before)
             if self._total > _MOST_BYTES:
-                what = f"the arguments of the tasks up to {call.number} take more than {_MOST_BYTES >> 30} GB"
-                raise ArtifactError("extract", what, "name fewer tasks")
+                what = f"the arguments of the tasks before task {call.number} need more than {_MOST_BYTES >> 30} GB"
+                raise ArtifactError("extract", what, "extract fewer tasks")
             args.append(replace(arg, before=before))
         return replace(task, args=tuple(args))
 

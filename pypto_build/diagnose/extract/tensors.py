@@ -321,9 +321,11 @@ def steps_to(shape: tuple[int, ...], base: int, view: TensorView) -> list[ViewSt
         ]
     raise ArtifactError(
         "extract",
-        f"an argument of shape {list(view.shape)} and strides {list(view.strides)} shares its tensor with others in a "
-        "way that no view gives",
-        "name fewer tasks",
+        (
+            f"an argument of shape {list(view.shape)} and strides {list(view.strides)} overlaps other "
+            "arguments in a way that a view cannot express"
+        ),
+        "extract fewer tasks",
     )
 
 

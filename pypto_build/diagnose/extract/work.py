@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from pypto_build.artifact import Artifact, ArtifactError, load_artifact
-from pypto_build.artifact.files import decode_json, read_bytes
-from pypto_build.artifact.modules import function_names, module_digest
+from pypto_build.artifact.modules import function_names, spliced_modules
 from pypto_build.diagnose.extract.record import Choice, RecordedRun, record
 from pypto_build.diagnose.extract.tensors import kept_graph, name_parameters, order_of, parameters
 from pypto_build.diagnose.extract.write import Extracted, api_of, write_artifact
@@ -19,26 +17,16 @@ from pypto_build.replay.reference.launch import Launch
 
 # Sources that the build compiled: a kernel whose module was edited has the module's body, which is kept in OUT.
 
-#: The build's record of the module contents that kernels were made from (docs/architecture.md §4.4).
-_RECORD = ".units.json"
-
 
 def as_built(artifact: Artifact, build_dir: Path) -> tuple[Artifact, dict[str, Path]]:
     """Return the artifact with the files that its kernels were compiled from.
 
     Also returns the assembler's output for each unit whose module was edited.
     """
-    record = _remembered(build_dir / _RECORD)
     spliced: dict[str, Path] = {}
     raw: dict[str, Path] = {}
-    for path in sorted(artifact.root.glob("ptoas/**/*.pto")):
-        entry = record.get(path.stem)
+    for path in spliced_modules(artifact.root, build_dir):
         text = path.read_bytes().decode("utf-8", "replace")
-        if not isinstance(entry, dict) or entry.get("module") == module_digest(text):
-            continue
-        chosen = entry.get("chosen")
-        if isinstance(chosen, dict) and chosen.get("prefer") == "cpp":
-            continue
         names = function_names(text)
         for kernel in artifact.kernels:
             file = build_dir / "spliced" / "kernels" / kernel.core_type / kernel.source.name
@@ -50,15 +38,6 @@ def as_built(artifact: Artifact, build_dir: Path) -> tuple[Artifact, dict[str, P
         for kernel in artifact.kernels
     )
     return msgspec.structs.replace(artifact, kernels=kernels), raw
-
-
-def _remembered(path: Path) -> dict[str, Any]:
-    """Return the record, or an empty one if it cannot be read. Without it, all modules count as unedited."""
-    try:
-        state = decode_json(read_bytes(path), dict[str, Any])
-    except (OSError, msgspec.DecodeError):
-        return {}
-    return state
 
 
 #: The largest number of tensors that simpler passes to an orchestration.
@@ -93,9 +72,10 @@ def write_tasks(launch: Launch, plan: Plan, recording: RecordedRun, tasks: list[
     inputs = parameters(tasks)
     if len(inputs) > _MOST_PARAMETERS:
         what = (
-            f"these {len(tasks)} tasks use {len(inputs)} tensors, but an orchestration takes at most {_MOST_PARAMETERS}"
+            f"these {len(tasks)} tasks use {len(inputs)} tensors, but an orchestration takes at "
+            f"most {_MOST_PARAMETERS} parameters"
         )
-        raise ArtifactError("extract", what, "name fewer tasks")
+        raise ArtifactError("extract", what, "extract fewer tasks")
     graph = kept_graph(recording.graph, plan.scratch)
     name_parameters(inputs, tasks, source, graph)
     order = order_of(graph, tasks, inputs)

@@ -213,8 +213,14 @@ def api_of(vintage: str, where: Path) -> ApiVintage:
     if vintage in VINTAGES:
         return VINTAGES[vintage]
     oldest = next(iter(VINTAGES))
-    hint = f"compile it again for {TODAY.name}" if vintage < oldest else "update pypto-build"
-    raise ArtifactError(where, f"was compiled for the API of {vintage}; extract writes {', '.join(VINTAGES)}", hint)
+    hint = (
+        f"compile the program again for {TODAY.name}"
+        if vintage < oldest
+        else ("update pypto-build, which does not know this API version")
+    )
+    raise ArtifactError(
+        where, f"was compiled for the API version {vintage}, but extract writes only {', '.join(VINTAGES)}", hint
+    )
 
 
 def write_artifact(extracted: Extracted, root: Path) -> None:
@@ -249,8 +255,8 @@ def replacing(root: Path, origin: Mapping[str, object]) -> Iterator[Path]:
 def require_own(root: Path) -> None:
     """Raise ArtifactError if ``root`` holds something that extract or reduce did not write."""
     if root.exists() and any(root.iterdir()) and not (root / ORIGIN_NAME).is_file():
-        hint = "move it away, or name another directory with BUILD_OUTPUT="
-        raise ArtifactError(root, "exists, and pypto-build did not write it", hint)
+        hint = "move the directory away, or name another with BUILD_OUTPUT="
+        raise ArtifactError(root, "already exists, and pypto-build did not write it", hint)
 
 
 def _write(extracted: Extracted, root: Path) -> None:

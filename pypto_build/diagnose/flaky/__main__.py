@@ -185,7 +185,7 @@ def main(options: argparse.Namespace) -> int:
     try:
         findings = _schedules(runner, runner.run()) if options.chip else _of_one_chip(runner)
     except Failed as failed:
-        print(f"flaky: a run ended: {failed}", file=sys.stderr)
+        print(f"flaky: one of the runs failed: {failed}", file=sys.stderr)
         return failed.verdict.exit_status
     return deliver("flaky", options.artifact, findings, options, options.build_dir)
 
@@ -213,16 +213,19 @@ def _schedules(runner: Runner, base: Outputs) -> list[Finding]:
             differing = base.varying(runner.run(shuffle=True, seed=seed, memory=options.memory_model))
         except Failed as failed:
             error = failed.verdict.error
-            print(f"[flaky] schedule {number} (seed {seed}) of {options.rounds} ended: {failed.verdict.status}")
+            print(f"[flaky] schedule {number} (seed {seed}) of {options.rounds} failed: {failed.verdict.status}")
             reason = error.message if error else failed.verdict.status
-            message = f"a run with the schedule SHUFFLE=1 SEED={seed} fails: {reason}"
+            message = f"a run with the task order of SHUFFLE=1 SEED={seed} fails: {reason}"
             hint = error.hint if error else ""
             return [Finding("flaky/schedule-ends", message, hint=hint)]
         if differing:
-            print(f"[flaky] schedule {number} (seed {seed}) of {options.rounds} differs, {counted(runner.runs, 'run')}")
-            message = f"{varying(differing, base)} with the schedule of the ranks (SHUFFLE=1 SEED={seed})"
+            print(
+                f"[flaky] schedule {number} (seed {seed}) of {options.rounds} gives other outputs, "
+                f"{counted(runner.runs, 'run')}"
+            )
+            message = f"{varying(differing, base)} with the task order of all ranks (SHUFFLE=1 SEED={seed})"
             return [Finding("flaky/schedule", message, hint=_HINT.format(seed=seed))]
-    print(f"[flaky] {counted(options.rounds, 'schedule')} of all ranks: the same outputs")
+    print(f"[flaky] {counted(options.rounds, 'schedule')} of all ranks give the same outputs")
     return []
 
 
@@ -244,7 +247,9 @@ def _orders(
         if differing:
             swap = flipping_swap(tasks, order, lambda o: _differs(runner, base, o))
             runs = counted(runner.runs, "run")
-            print(f"[flaky] order {number} (seed {options.seed + number}) of {options.rounds} differs, {runs}")
+            print(
+                f"[flaky] order {number} (seed {options.seed + number}) of {options.rounds} gives other outputs, {runs}"
+            )
             return [_order_finding(evidence, base, differing, swap)]
     skipped = f", {refused} could not be kept" if refused else ""
     orders = counted(options.rounds, "order")
@@ -259,12 +264,18 @@ def _visibility(runner: Runner, base: Outputs) -> list[Finding]:
         seed = options.seed + number
         differing = base.varying(runner.run(memory=options.memory_model, seed=seed))
         if differing:
-            print(f"[flaky] SEED={seed} of {options.rounds} differs")
+            print(f"[flaky] SEED={seed} of {options.rounds} gives other outputs")
             message = (
                 f"{varying(differing, base)} with the time at which stores become visible (MEMORY=weak SEED={seed})"
             )
-            return [Finding("flaky/memory", message, hint="scons hazards MEMORY=weak names the missing marker")]
-    print(f"[flaky] {options.rounds} runs with stores that become visible late: the same outputs")
+            return [
+                Finding(
+                    "flaky/memory",
+                    message,
+                    hint=("run 'scons hazards MEMORY=weak', which names the missing barrier or cache instruction"),
+                )
+            ]
+    print(f"[flaky] {options.rounds} runs with delayed visibility of stores: the same outputs")
     return []
 
 
@@ -278,8 +289,8 @@ def _differs(runner: Runner, base: Outputs, order: list[int]) -> bool:
 def _same_order(differing: dict[str, Any], base: Outputs) -> Finding:
     return Finding(
         rule="flaky/same-order",
-        message=f"{varying(differing, base)} though the tasks ran one by one in the same order",
-        hint="look at the members of groups and at memory that is read before it is written: scons hazards",
+        message=f"{varying(differing, base)} although the tasks ran one after the other in the same order",
+        hint="run 'scons hazards': check kernels of one group, and memory that is read before it is written",
     )
 
 
@@ -310,11 +321,14 @@ def _order_finding(
     numbers = tuple(evidence.graph.order.numbers.get(raw, -1) for raw in (one, other))
     return Finding(
         rule="flaky/order",
-        message=f"{varying(differing, base)}; it is enough to run {evidence.title(other)} "
-        f"before {evidence.title(one)}, which nothing orders{'' if shared else _NOT_SHARED}",
+        message=(
+            f"{varying(differing, base)}; the output changes if {evidence.title(other)} runs "
+            f"before {evidence.title(one)}, "
+            f"and nothing orders these two{'' if shared else _NOT_SHARED}"
+        ),
         path=path,
         line=line,
-        hint="order the two: scons hazards names the declaration to change",
+        hint="order these two tasks: 'scons hazards' names the declaration to change",
         detail=tuple(detail),
         tasks=tuple(number for number in numbers if number >= 0),
         related=related,
@@ -362,7 +376,7 @@ def _racing_position(
         site.tensors[index].line if site and index < len(site.tensors) else 0
         for site, index in zip(sites, shared[0], strict=True)
     ]
-    related = (Related(path, lines[0], f"{evidence.title(one)} declares it here"),) if lines[0] else ()
+    related = (Related(path, lines[0], f"{evidence.title(one)} declares the argument here"),) if lines[0] else ()
     return path, lines[1] or sites[1].line, related
 
 

@@ -150,11 +150,11 @@ def log_files(directory: Path) -> list[Path]:
     if directory.is_file():
         return [directory]
     if not directory.is_dir():
-        raise ArtifactError(f"LOG={directory}", "no such file or directory", "name the directory of the logs")
+        raise ArtifactError(f"LOG={directory}", "no such file or directory", "name a directory with logs")
     files = [path for path in sorted(directory.rglob("*")) if path.is_file() and path.suffix in _SUFFIXES]
     if not files:
         raise ArtifactError(
-            f"LOG={directory}", "holds no log", "name the directory with the host's and the device's logs"
+            f"LOG={directory}", "contains no log", "name the directory with the logs of host and device"
         )
     return files
 
@@ -264,8 +264,8 @@ class LastRun:
         if not (out / _VERDICT).is_file():
             raise ArtifactError(
                 out / _VERDICT,
-                "is missing: nothing ran here yet",
-                "replay first, or name the logs of a run elsewhere with LOG=",
+                "is missing, because no run was recorded here",
+                "replay first, or name the logs of another run with LOG=",
             )
         self.root, self.verdict = root, read_verdict(out / _VERDICT)
         path = out / "dfx_outputs" / FLIGHT
@@ -361,7 +361,7 @@ class Hang:
         facts = self.facts
         if facts.fault:
             path, line = self._kernel_position(self.culprit())
-            hint = "look at the kernel's TASSIGN addresses and tile sizes: scons pto_check, scons lint"
+            hint = "check the kernel's TASSIGN addresses and tile sizes: scons pto_check, scons lint"
             return [self._finding("hang/core-fault", facts.fault, hint, path, line, facts.fault_at)]
         if facts.timeout is not None:
             return [self._timeout()]
@@ -408,7 +408,7 @@ class Hang:
         at: Where | None,
         task: StalledTask | None = None,
     ) -> Finding:
-        related = (Related(str(at.path), at.line, "reported here"),) if at else ()
+        related = (Related(str(at.path), at.line, "the log reports it here"),) if at else ()
         number = self.evidence.order.numbers.get(task.id) if task and self.evidence.graph else None
         return Finding(
             rule,
@@ -510,8 +510,8 @@ def _recorded(options: argparse.Namespace) -> int:
     if options.artifact is None or options.build_dir is None:
         raise ArtifactError(
             "hang",
-            "has nothing to read",
-            "name an artifact that ran here with JIT=x, or logs of another run with LOG=dir",
+            "has no run and no logs to read",
+            "name an artifact that ran here with JIT=, or logs of another run with LOG=",
         )
     last = LastRun(options.artifact, options.build_dir)
     for line in last.lines():
@@ -530,7 +530,7 @@ def _logged(options: argparse.Namespace) -> int:
     if facts.empty:
         print(f"[hang] {options.log}: these logs report no error, no stall and no fault")
         if not facts.of_the_runtime:
-            print("    the logs have no line of the runtime: run with ASCEND_PROCESS_LOG_PATH=dir and")
+            print("    the logs contain no line of the runtime: run again with ASCEND_PROCESS_LOG_PATH=dir and")
             print("    --log-level info (v0 before August 2026), then use LOG=dir, or the host's output in a file")
         return 0
     for line in hang.summary():

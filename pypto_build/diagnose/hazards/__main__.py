@@ -30,7 +30,7 @@ def traps(text: str) -> tuple[str, ...]:
     kinds = tuple(filter(None, (kind.strip() for kind in text.split(","))))
     for kind in kinds:
         if kind not in TRAPS:
-            raise ArtifactError(f"TRAP={text}", f"there is no trap for '{kind}'", f"it takes {', '.join(TRAPS)}")
+            raise ArtifactError(f"TRAP={text}", f"there is no trap named '{kind}'", f"use one of {', '.join(TRAPS)}")
     return kinds
 
 

@@ -105,7 +105,9 @@ def _change(
         detail=_detail(context, regions, consequences),
         tasks=tuple(dict.fromkeys(int(n) for n in context.record.regions["task"][regions]))[:16],
         kernel=context.kernel(number, int(context.record.regions["member"][regions[0]])),
-        related=(Related(position.path, position.line, f"{position.instruction} is here"),) if argument else (),
+        related=(Related(position.path, position.line, f"{position.instruction} accesses the bytes here"),)
+        if argument
+        else (),
         edits=(edit,) if edit else (),
     )
 
@@ -120,8 +122,9 @@ def _written(
         for region in range(part.start, part.stop)
     )
     message = (
-        f"{context.title(number)} writes {context.tensor(number, index)} ({position.instruction}), which is declared "
-        f"{context.method(number, index)}: later tasks do not wait for what it writes"
+        f"{context.title(number)} writes {context.tensor(number, index)} ({position.instruction}), "
+        f"but declares it {context.method(number, index)}, so later tasks do not wait for this "
+        "write"
     )
     to = "inout" if also_read else "output"
     return _change(context, "written-input", number, index, to, regions, message, "the kernel writes it", consequences)
@@ -132,9 +135,9 @@ def _read(context: Context, number: int, index: int, regions: list[int], consequ
     trip = _round_trip(context, number, regions)
     extra = ", after it has written it: a round trip through global memory" if trip else ""
     message = (
-        f"{context.title(number)} reads {context.tensor(number, index)} ({position.instruction}){extra}; "
-        f"it is declared "
-        f"{context.method(number, index)}, so the task does not wait for other tasks that write or use these bytes"
+        f"{context.title(number)} reads {context.tensor(number, index)} ({position.instruction}){extra}, "
+        f"but declares it {context.method(number, index)}, so the task does not wait for tasks that "
+        "write these bytes"
     )
     return _change(
         context, "read-output", number, index, "inout", regions, message, "the kernel reads it too", consequences
@@ -165,27 +168,31 @@ def _beyond(
     if argument and view and begin == low:  # kernel and view start at the same byte, so the view is too small
         return Finding(
             rule="hazards/out-of-bounds",
-            message=f"the view '{argument.expression}' has {high - low} bytes, and {context.title(number)} touches "
-            f"{end - low} ({position.instruction})",
+            message=(
+                f"the view '{argument.expression}' has {high - low} bytes, but {context.title(number)} "
+                f"accesses {end - low} bytes ({position.instruction})"
+            ),
             path=context.orchestration,
             line=view,
-            hint="make the view as large as what the kernel works on, or have the kernel clamp it",
+            hint="enlarge the view to what the kernel accesses, or limit the kernel to the view",
             detail=_detail(context, regions, consequences),
             tasks=(number,),
             kernel=kernel,
-            related=(Related(position.path, position.line, f"{position.instruction} is here"),),
+            related=(Related(position.path, position.line, f"{position.instruction} accesses the bytes here"),),
         )
     return Finding(
         rule="hazards/out-of-bounds",
-        message=f"{context.title(number)}: {position.instruction} touches bytes {begin - low} to {end - low} of "
-        f"{context.tensor(number, index)}, which has {high - low} bytes",
+        message=(
+            f"{context.title(number)}: {position.instruction} accesses bytes {begin - low} to {end - low} "
+            f"of {context.tensor(number, index)}, which has only {high - low} bytes"
+        ),
         path=position.path,
         line=position.line,
         hint="keep the view's offset, shape and strides inside the tensor",
         detail=_detail(context, regions, consequences),
         tasks=(number,),
         kernel=kernel,
-        related=(Related(context.orchestration, argument.line, "declared here"),) if argument else (),
+        related=(Related(context.orchestration, argument.line, "the tensor is declared here"),) if argument else (),
     )
 
 
@@ -230,9 +237,9 @@ def _untouched(context: Context, number: int, index: int) -> Finding:
         f"{context.method(number, index)}",
         path=context.orchestration,
         line=argument.line if argument else 0,
-        hint="write it, or take the argument out"
+        hint="write the argument in the kernel, or remove it from the submission"
         if output
-        else "take the argument out, or declare it add_no_dep, unless it is there to order tasks",
+        else "remove the argument or declare it add_no_dep, unless it only orders tasks",
         level="warning" if output else "note",
         tasks=(number,),
         kernel=context.kernels(number),
@@ -317,11 +324,11 @@ def _passed_finding(context: Context, task: TaskRecord, index: int, level: Level
         message=f"{context.title(task.number)} {says}",
         path=context.orchestration,
         line=argument.line if argument else site.line if site else 0,
-        hint="pass the tensor that the kernel's argument stands for",
+        hint="pass the tensor that this argument of the kernel expects",
         tasks=(task.number,),
         kernel=context.kernels(task.number),
         related=tuple(
-            Related(context.orchestration, line, f"'{argument.expression}' is assigned here")
+            Related(context.orchestration, line, f"'{argument.expression}' gets its value here")
             for line in lines
             if argument
         ),
@@ -381,10 +388,10 @@ def _finding(context: Context, one: int, other: int, why: str) -> Finding:
     line, statement = _statement(context, site.line if site else 0)
     return Finding(
         rule="hazards/wasted-dependency",
-        message=f"{context.title(other)} waits for {context.title(one)} by an explicit dependency, {why}",
+        message=f"{context.title(other)} waits for {context.title(one)} because of an explicit dependency, {why}",
         path=context.orchestration,
         line=line,
-        hint="take the dependency out: it only costs time",
+        hint="remove the dependency, which only costs time",
         level="note",
         tasks=(one, other),
         kernel=context.kernels(other),

@@ -81,12 +81,12 @@ def _between(context: Context, group: list[Conflict]) -> Finding:
     argument = context.site_arg(other, index_other)
     more = len({(int(regions["task"][c.first]), int(regions["task"][c.second])) for c in group})
     related = [
-        Related(where_one.path, where_one.line, f"{where_one.instruction} of task {one}"),
-        Related(where_other.path, where_other.line, f"{where_other.instruction} of task {other}"),
+        Related(where_one.path, where_one.line, f"{where_one.instruction} of task {one} is here"),
+        Related(where_other.path, where_other.line, f"{where_other.instruction} of task {other} is here"),
     ]
     first_given = context.site_arg(one, index_one)
     if first_given:
-        related.insert(0, Related(context.orchestration, first_given.line, f"task {one} declares it here"))
+        related.insert(0, Related(context.orchestration, first_given.line, f"task {one} declares the argument here"))
     return Finding(
         rule=f"hazards/{kind.lower()}",
         message=f"{context.title(one)} {did[0]} {context.tensor(one, index_one)} and {context.title(other)} {did[1]} "
@@ -183,7 +183,9 @@ def _within(context: Context, group: list[Conflict], same_block: bool) -> Findin
         detail=(f"{len(group)} such pairs",) if len(group) > 1 else (),
         tasks=(number,),
         kernel=context.kernel(number, int(regions["member"][pair[0]])),
-        related=(Related(other.path, other.line, f"{other.instruction} of {units[1]}"),) if other != writer else (),
+        related=(Related(other.path, other.line, f"{other.instruction} of {units[1]} is here"),)
+        if other != writer
+        else (),
     )
 
 
@@ -266,16 +268,18 @@ def _barrier_finding(context: Context, store: LateStore, region: int, shared: in
     index = context.argument_of(region)
     return Finding(
         rule="memory/unfenced-barrier",
-        message=f"{context.title(store.task)}: block {store.block} stores {context.tensor(store.task, index)} "
-        f"({position.instruction}), and {context.member(region)} reads it after the SYNCALL ({where.instruction}, from "
-        f"byte {shared - context.argument(store.task, index).address} on): "
-        "the barrier alone does not make the store visible",
+        message=(
+            f"{context.title(store.task)}: block {store.block} stores {context.tensor(store.task, index)} "
+            f"({position.instruction}), and {context.member(region)} reads it after the SYNCALL ({where.instruction}, "
+            f"from byte {shared - context.argument(store.task, index).address} on), but SYNCALL alone "
+            "does not make the store visible"
+        ),
         path=position.path,
         line=position.line,
-        hint=f"write between this and the SYNCALL: {markers}",
+        hint=f"insert between this store and the SYNCALL: {markers}",
         tasks=(store.task,),
         kernel=context.kernel(store.task, store.member),
-        related=(Related(where.path, where.line, f"{where.instruction} is here"),),
+        related=(Related(where.path, where.line, f"{where.instruction} reads the bytes here"),),
         edits=edits_beside(context.artifact.root, position.path, position.line, markers),
     )
 
@@ -310,15 +314,19 @@ def _finding(context: Context, one: int, other: int, line: int) -> Finding:
            ((number, context.member(one)), (second, context.member(other)))]  # fmt: skip
     return Finding(
         rule="memory/shared-line",
-        message=f"{who[0]} and {who[1]} store into the same 64-byte line, {max(begin, 0)} to {begin + LINE_BYTES} of "
-        f"{context.tensor(number, index)}, at the same time: the data cache "
-        "written back last overwrites the other store",
+        message=(
+            f"{who[0]} and {who[1]} store at the same time into one 64-byte line, bytes {max(begin, 0)} "
+            f"to {begin + LINE_BYTES} of {context.tensor(number, index)}: the last "
+            "write-back of the line overwrites the other store"
+        ),
         path=position.path,
         line=position.line,
-        hint="keep stores of different cores 64 bytes apart, or use TSTORE",
+        hint="keep these stores 64 bytes apart, or use TSTORE",
         tasks=tuple(dict.fromkeys((number, second))),
         kernel=context.kernel(number, int(regions["member"][one])),
-        related=(Related(where.path, where.line, f"{where.instruction} of the other"),) if where != position else (),
+        related=(Related(where.path, where.line, f"{where.instruction} of the other core is here"),)
+        if where != position
+        else (),
     )
 
 

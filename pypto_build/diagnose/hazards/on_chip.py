@@ -29,7 +29,7 @@ def rule_findings(context: Context, arch: str) -> Iterator[Finding]:
     rules = RunRules({kernel.func_id: kernel.source for kernel in artifact.kernels}, artifact.root, arch)
     by_text = (one for one in rules.broken_by_text() if one.rule not in _OF_THE_RUN)
     for one in (*by_text, *rules.broken(document.sites, document.executed)):
-        hint = "keep the rule: docs/lookup/device-rules.md"
+        hint = "see docs/lookup/device-rules.md for this rule"
         yield Finding(f"rules/{one.rule}", one.message, one.path, one.line, hint=hint)
 
 
@@ -98,24 +98,26 @@ def _unwritten_finding(context: Context, group: list[_Load], level: Level) -> Fi
     for region in first.writes.tolist():
         at = context.position_of(region)
         title = context.title(context.record.task_of[region])
-        related = Related(at.path, at.line, f"{title} writes the rest here ({at.instruction})")
+        related = Related(at.path, at.line, f"{title} writes the other bytes here ({at.instruction})")
         stores.setdefault((at.path, at.line), related)
     others = dict.fromkeys((load.error.task, context.position(load.error.site)) for load in group[1:])
-    more = [Related(at.path, at.line, f"{context.title(task)} reads such bytes too") for task, at in others]
+    more = [Related(at.path, at.line, f"{context.title(task)} also reads unwritten bytes here") for task, at in others]
     variable = context.site_arg(error.task, context.argument_of(first.region))
     created = context.declared_at(variable.expression) if variable and not stores else 0
     if variable and created:
         return _never(context, group, variable.expression, created, level)
     return Finding(
         rule="hazards/unwritten",
-        message=f"{context.title(error.task)}: {position.instruction} reads {size} bytes of "
-        f"{context.tensor(error.task, context.argument_of(first.region))} that no task writes, within "
-        f"{context.bytes_in(first.buffer, begin, end)}",
+        message=(
+            f"{context.title(error.task)}: {position.instruction} reads {size} bytes of "
+            f"{context.tensor(error.task, context.argument_of(first.region))} "
+            f"that no task writes; they are among {context.bytes_in(first.buffer, begin, end)}"
+        ),
         path=position.path,
         line=position.line,
-        hint="write all of it first"
-        + (" (a store leaves it out)" if stores else "")
-        + ", or load only what is written",
+        hint="write all of these bytes first"
+        + (" (a store of another task leaves them out)" if stores else "")
+        + ", or load only the bytes that are written",
         level=level,
         tasks=tuple(dict.fromkeys(load.error.task for load in group)),
         kernel=context.kernel(error.task, error.member),
@@ -130,14 +132,14 @@ def _never(context: Context, group: list[_Load], variable: str, line: int, level
         at = context.position(load.error.site)
         readers.setdefault(
             (at.path, at.line),
-            Related(at.path, at.line, f"{context.title(load.error.task)} reads it ({at.instruction})"),
+            Related(at.path, at.line, f"{context.title(load.error.task)} reads the tensor here ({at.instruction})"),
         )
     return Finding(
         rule="hazards/unwritten",
-        message=f"'{variable}' is created and no task writes it; {context.title(group[0].error.task)} reads it",
+        message=f"no task writes the tensor '{variable}', but {context.title(group[0].error.task)} reads it",
         path=context.orchestration,
         line=line,
-        hint="submit the task that writes it, before those that read it",
+        hint="submit a task that writes the tensor before the tasks that read it",
         level=level,
         tasks=tuple(dict.fromkeys(load.error.task for load in group)),
         kernel=context.kernel(group[0].error.task, group[0].error.member),
@@ -246,7 +248,7 @@ def _too_small(context: Context, number: int, message: str) -> Finding | None:
     name, its, size = context.tensor(number, index), context.tensor(other.number, at), _size(task, index)
     taker = f"task {other.number}" if other.number != number else "it"
     says = (
-        f"gets {name} of {size} bytes as argument {index}, and touches {end} ({message.partition(':')[0]}); "
+        f"gets {name} of {size} bytes as argument {index}, but accesses {end} bytes ({message.partition(':')[0]}); "
         f"{taker} gets {its} of {_size(other, at)} bytes{'' if at == index else f' as argument {at}'}"
     )
     added, line = context.site_arg(number, index), _shape_line(context, number, index)
@@ -256,7 +258,7 @@ def _too_small(context: Context, number: int, message: str) -> Finding | None:
         f"{context.title(number)} {says}",
         context.orchestration,
         line or passed,
-        f"make {name} as large as what the kernel works on, or have the kernel clamp it",
+        f"enlarge {name} to what the kernel accesses, or limit the kernel to its size",
         tasks=(number,),
         kernel=context.kernels(number),
         related=(Related(context.orchestration, passed, f"{name} is passed here"),) if line and passed else (),

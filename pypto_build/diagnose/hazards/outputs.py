@@ -102,14 +102,18 @@ def _blame(context: Context, missing: _Missing) -> _Blame:
     loop, times = _loop(context, site, missing.writers)
     if times > 1 and loop and (not short or views[number] == wide):
         late = views[number][0] >= missing.end
-        says = f"the {times} tasks that this loop submits {'begin behind' if late else 'end before'} them"
-        hint = "start the loop where the output starts" if late else "continue the loop to the end of the output"
+        says = f"the {times} tasks that this loop submits {'begin behind' if late else 'end before'} these bytes"
+        hint = (
+            "start the loop at the first element of the output"
+            if late
+            else "continue the loop to the end of the output"
+        )
         return _Blame(context.orchestration, loop, says, hint)
     if short and context.task(number).block_num == 1:
         stored = _store(context, number, missing)
         if stored is not None:
             at = context.position_of(stored)
-            says = f"{context.title(number)} should write them, but its {at.instruction} leaves them out"
+            says = f"{context.title(number)} should write these bytes, but its {at.instruction} leaves them out"
             return _Blame(
                 at.path,
                 at.line,
@@ -120,7 +124,7 @@ def _blame(context: Context, missing: _Missing) -> _Blame:
     if short:
         blocks = context.task(number).block_num
         launched = f" with {blocks} blocks" if blocks > 1 else ""
-        says = f"{context.title(number)} should write them, but does not{launched}"
+        says = f"{context.title(number)} should write these bytes, but does not{launched}"
         return _Blame(
             context.orchestration, site.line, says, "launch as many blocks as the output needs" if launched else _REACH
         )
@@ -132,7 +136,7 @@ _REACH = "submit a task that writes them, or let this one reach that far"
 
 def _nobody(context: Context, name: str) -> _Blame:
     line = context.declared_at(f"ext_{name}") or context.declared_at(name)
-    says = "no task is submitted that takes it as an output"
+    says = "no submitted task has this tensor as an output"
     return _Blame(context.orchestration, line, says, "submit the task that writes it, or take the output away")
 
 
@@ -143,9 +147,11 @@ def _beside(context: Context, number: int, site: Submit, missing: _Missing) -> _
         begin, end = arg.span
         if arg.writes and low <= begin < low + missing.hole.bytes and argument.expression in context.source.bases:
             line = context.declared_at(argument.expression, site.line)
-            says = f"the view '{argument.expression}' of {context.title(number)} has bytes {begin - low} to {end - low}"
+            says = (
+                f"the view '{argument.expression}' of {context.title(number)} covers bytes {begin - low} to {end - low}"
+            )
             return _Blame(context.orchestration, line or site.line, says, "correct its shape or offset, or " + _REACH)
-    says = f"{context.title(number)} is next to them, and no task is submitted for them"
+    says = f"{context.title(number)} writes the bytes next to these, but no task is submitted for these"
     return _Blame(context.orchestration, site.line, says, _REACH)
 
 
@@ -189,6 +195,6 @@ def _stores(context: Context, missing: _Missing) -> tuple[Related, ...]:
         if region is not None:
             at = context.position_of(region)
             stores.setdefault(
-                (at.path, at.line), Related(at.path, at.line, f"{context.title(number)} writes the rest here")
+                (at.path, at.line), Related(at.path, at.line, f"{context.title(number)} writes the other elements here")
             )
     return tuple(stores.values())[:4]

@@ -77,8 +77,10 @@ def missing_tokens(dispatches: Sequence[DispatchRow]) -> Iterator[Finding]:
 def _token(first: DispatchRow, second: DispatchRow, domain: str) -> Finding:
     return Finding(
         rule="hazards/missing-token",
-        message=f"{_title(second)} may begin before {_title(first)}, which waits for others: both use domain {domain}, "
-        "and nothing orders the two",
+        message=(
+            f"{_title(second)} can start before {_title(first)}, which waits for other ranks: both use "
+            f"domain {domain}, and nothing orders these two dispatches"
+        ),
         path=DRIVER,
         line=second.line,
         hint=_TOKEN,
@@ -133,7 +135,7 @@ def _skipped(
     times = ", ".join(f"rank {rank} {counts[rank]} times" for rank in fewer)
     return Finding(
         rule="hazards/collective-skipped",
-        message=f"'{name}' on domain {domain} is dispatched {most} times by some members, and by {times}",
+        message=f"'{name}' on domain {domain} is dispatched {most} times by some ranks, but by {times}",
         path=DRIVER,
         line=line,
         hint=_ALIKE,
@@ -163,7 +165,7 @@ _CONSTANT = r"\bconst\s+\w+\s+{}\s*=\s*(-?\d{{1,10}})\s*;"
 def ended_finding(artifact: Path, error: ErrorInfo) -> Finding:
     """Return the finding on the end of a run of several ranks. For a wait, it has the lines where the kernel waits."""
     path, lines = _waits(artifact, error)
-    more = tuple(Related(path, line, "the kernel waits here too") for line in lines[1:])
+    more = tuple(Related(path, line, "this kernel waits here too") for line in lines[1:])
     return Finding(
         f"hazards/{error.kind}", error.message, path, lines[0] if lines else 0, error.hint, related=more,
         kernel=error.kernel or "",
@@ -299,21 +301,30 @@ def _finding(first: Access, second: Access, domain: Domain) -> Finding:
     reads_first = second.writes and not first.writes
     a, b = first.dispatch.rank, second.dispatch.rank
     if reads_first:
-        hint = f"let rank {b} wait, before it writes, for a signal that rank {a} notifies after it has read"
+        hint = (
+            f"rank {a} has to notify a signal after its read, and rank {b} has to wait for this signal before it writes"
+        )
     else:
-        hint = f"let rank {b} wait, before this, for a signal that rank {a} notifies after its write"
+        hint = (
+            f"rank {a} has to notify a signal after its write, and rank {b} has to wait for this signal "
+            "before this access"
+        )
     path, line = _split(second)
     other_path, other_line = _split(first)
     return Finding(
         rule="hazards/window-reused-early" if reads_first else "hazards/unordered-ranks",
-        message=f"{_who(second)} {_does(second)} {window}, which {_who(first)} {_does(first)}: "
-        "no notify and wait order the two",
+        message=(
+            f"{_who(second)} {_does(second)} {window}, and {_who(first)} {_does(first)} the same bytes: "
+            "no notify and wait order these two accesses"
+        ),
         path=path,
         line=line,
         hint=hint,
         tasks=(second.task,),
         kernel=second.kernel,
-        related=(Related(other_path, other_line, f"{_who(first)} {_does(first)} it"),) if other_line else (),
+        related=(Related(other_path, other_line, f"{_who(first)} {_does(first)} the bytes here"),)
+        if other_line
+        else (),
     )
 
 
@@ -371,14 +382,16 @@ def _unseen_finding(write: Access, read: Access, domain: Domain, root: Path) -> 
     if _is_stale(write, read):
         return Finding(
             rule="memory/stale-read",
-            message=f"{_who(read)} of {window} returns the value from before {_who(write)}: its data cache has held "
-            "the line since before the wait",
+            message=(
+                f"{_who(read)} of {window} returns the value from before {_who(write)}: its data cache "
+                "loaded the line before the wait and still holds it"
+            ),
             path=other_path,
             line=other_line,
-            hint=f"invalidate the line after the wait: {CLEAN}",
+            hint=f"invalidate the cache line after the wait: {CLEAN}",
             tasks=(read.task,),
             kernel=read.kernel,
-            related=(Related(path, line, f"{_who(write)} writes it"),) if line else (),
+            related=(Related(path, line, f"{_who(write)} writes the value here"),) if line else (),
             edits=edits_beside(root, other_path, other_line, CLEAN, before=True),
         )
     plain = write.instruction == "plain write"
@@ -386,14 +399,16 @@ def _unseen_finding(write: Access, read: Access, domain: Domain, root: Path) -> 
     cleaned = "it stays in the core's data cache" if plain else "its pipe may still be busy, or no dsb waits for it"
     return Finding(
         rule="memory/unfenced-notify",
-        message=f"{_who(write)} stores {window} and notifies before the store is visible: {cleaned}; "
-        f"{_who(read)} reads it after the wait and may get the old value",
+        message=(
+            f"{_who(write)} stores {window} and notifies before the store is visible: {cleaned}; {_who(read)} "
+            "reads it after the wait and may get the old value"
+        ),
         path=path,
         line=line,
-        hint=f"write write between this and TNOTIFY: {markers}",
+        hint=f"insert between this store and the TNOTIFY: {markers}",
         tasks=(write.task,),
         kernel=write.kernel,
-        related=(Related(other_path, other_line, f"{_who(read)} reads it"),) if other_line else (),
+        related=(Related(other_path, other_line, f"{_who(read)} reads the value here"),) if other_line else (),
         edits=edits_beside(root, path, line, markers),
     )
 
@@ -415,9 +430,11 @@ def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
             ranks = ", ".join(f"rank {note.rank} '{note.kernel}'" for note in signal.notes)
             yield Finding(
                 rule="hazards/signal-set-by-several",
-                message=f"{signal.label} is notified by {ranks}, and set by rank {setting[0].rank}: "
-                "a set overwrites the notifications of the others",
-                hint="notify it by AtomicAdd, or give each rank a signal of its own",
+                message=(
+                    f"{signal.label} is notified by {ranks}, and rank {setting[0].rank} sets it: "
+                    "setting a signal overwrites the notifications of other ranks"
+                ),
+                hint="use AtomicAdd to notify, or give each rank its own signal",
                 kernel=setting[0].kernel,
             )
     lines: dict[tuple[str, int, int], list[SignalRow]] = {}
@@ -430,9 +447,12 @@ def of_signals(signals: Sequence[SignalRow]) -> Iterator[Finding]:
             yield Finding(
                 rule="hazards/signals-share-a-line",
                 level="warning",
-                message=f"{cells[0].label} and {cells[1].label} lie in one 64-byte line, ranks "
-                f"{', '.join(map(str, sorted(notifying)))} notify there, and rank {setter.rank} by Set",
-                hint="put signals of different ranks 64 bytes apart, or notify them by AtomicAdd",
+                message=(
+                    f"{cells[0].label} and {cells[1].label} share one 64-byte line: ranks "
+                    f"{', '.join(map(str, sorted(notifying)))} "
+                    f"notify signals in it, and rank {setter.rank} sets one"
+                ),
+                hint="place signals of different ranks 64 bytes apart, or use AtomicAdd to notify",
                 kernel=setter.kernel,
             )
 
@@ -488,8 +508,10 @@ def findings_within(artifact: Path, directory: Path, record: RanksRecord, arch: 
 
 
 def examine_ranks(options: argparse.Namespace, verdict: Verdict, records: Path) -> int:
-    """Report the findings on a run of all ranks with `records`. Returns 0 for none, 1 for findings, or the exit status
-    of a replay that could not run."""
+    """Report the findings on a run of all ranks with `records`.
+
+    Returns 0 for none, 1 for findings, or the exit status of a replay that could not run.
+    """
     if not (records / "ranks.json").is_file():
         if verdict.error is not None:
             print(f"hazards: {verdict.error.message}; {verdict.error.hint}", file=sys.stderr)

@@ -1,1 +1,1 @@
-"""Lint: what can be told wrong about an artifact without running it."""
+"""Lint: faults of an artifact that can be found without running it."""

@@ -107,8 +107,8 @@ def _launch(subject: Subject, submit: Submit) -> Iterator[Finding]:
             yield subject.in_orchestration(
                 submit.sync_line,
                 "sync-start-limit",
-                f"{submit.block_num} blocks have to start together; {name} has {cores} such cores",
-                f"use at most {cores} blocks, or leave require_sync_start out (REQUIRE_SYNC_START_INVALID, 7)",
+                f"{submit.block_num} blocks must start together, but {name} has only {cores} such cores",
+                f"use at most {cores} blocks, or remove require_sync_start (REQUIRE_SYNC_START_INVALID, 7)",
                 level,
             )
             return
@@ -121,7 +121,10 @@ def _lanes(subject: Subject, submit: Submit) -> Iterator[Finding]:
             yield subject.in_orchestration(
                 submit.line,
                 "core-type",
-                f"kernel '{kernel.name}' is submitted to {submit.core}, its core_type is {kernel.core_type}",
+                (
+                    f"kernel '{kernel.name}' is submitted to the core {submit.core}, but its core_type "
+                    f"is {kernel.core_type}"
+                ),
                 f"submit it with rt_submit_{kernel.core_type}_task, or correct core_type in the manifest",
             )
 
@@ -133,7 +136,10 @@ def check_func_ids(subject: Subject) -> Iterator[Finding]:
             yield subject.in_manifest(
                 f'"func_id": {kernel.func_id}',
                 "func-id-limit",
-                f"kernel '{kernel.name}' has func_id {kernel.func_id}; the device's runtime takes 0 to {_MAX_FUNC_ID}",
+                (
+                    f"kernel '{kernel.name}' has func_id {kernel.func_id}, but the device runtime "
+                    f"accepts only 0 to {_MAX_FUNC_ID}"
+                ),
                 "number the kernels from 0",
             )
 
@@ -146,8 +152,8 @@ def check_never_submitted(subject: Subject) -> Iterator[Finding]:
             yield subject.in_manifest(
                 f'"func_id": {kernel.func_id}',
                 "never-submitted",
-                f"no task runs kernel {kernel.func_id} '{kernel.name}'",
-                "submit it, or take it out of the manifest",
+                f"no submitted task runs kernel {kernel.func_id} '{kernel.name}'",
+                "submit the kernel, or remove it from the manifest",
             )
 
 
@@ -159,7 +165,7 @@ def check_heap(subject: Subject) -> Iterator[Finding]:
             yield subject.in_orchestration(
                 created.line,
                 "heap-limit",
-                f"'{name}' needs {size >> 20} MiB; a ring's heap has {_HEAP_BYTES >> 20} MiB",
+                f"'{name}' needs {size >> 20} MiB, but the heap of a ring has only {_HEAP_BYTES >> 20} MiB",
                 f"raise PTO2_RING_HEAP to {1 << (size - 1).bit_length()}, or split the tensor (HEAP_RING_DEADLOCK, 2)",
             )
 
@@ -195,7 +201,7 @@ def check_drain(subject: Subject) -> Iterator[Finding]:
                 kernel,
                 line,
                 "no-drain",
-                f"kernel '{kernel.name}' ends without waiting for this store: the next task may read old bytes",
+                f"kernel '{kernel.name}' ends without waiting for this store, so the next task may read old bytes",
                 f"end '{function.name}' with pipe_barrier(PIPE_ALL), or pipe_sync() of pipe_sync.h",
             )
 
@@ -208,8 +214,8 @@ def _unsynchronized(subject: Subject, kernel: Kernel, wrapper: Wrapper, function
             kernel,
             wrapper.code.line(store.start()),
             "no-synchronization",
-            f"'{function.name}' has no flag and no barrier: on {subject.platform} its pipes would race",
-            "assemble its module with ptoas, which inserts them",
+            f"'{function.name}' has neither a flag nor a barrier: on {subject.platform} its pipes run unordered",
+            "assemble the kernel's module with ptoas, which inserts flags",
         )
 
 
@@ -247,8 +253,8 @@ def check_flags(subject: Subject) -> Iterator[Finding]:
                         kernel,
                         lines[key],
                         "unpaired-flag",
-                        f"{present}_flag({', '.join(key)}) has no {missing}_flag: {effect}",
-                        f"add {missing}_flag({', '.join(key)}), or take this one out",
+                        f"{present}_flag({', '.join(key)}) has no matching {missing}_flag: {effect}",
+                        f"add {missing}_flag({', '.join(key)}), or remove this call",
                     )
 
 
@@ -262,8 +268,8 @@ def check_intrinsics(subject: Subject) -> Iterator[Finding]:
                 kernel,
                 wrapper.code.line(match.start()),
                 "intrinsic-without-args",
-                f"{match[1]}() reads a register that is not set for tasks",
-                f"call {match[1]}(args) of intrinsic.h in kernel_entry and pass its value on",
+                f"{match[1]}() reads a register that is not set when tasks run",
+                f"call {match[1]}(args) of intrinsic.h in kernel_entry and pass the value on",
             )
 
 
@@ -280,8 +286,10 @@ def check_core_section(subject: Subject) -> Iterator[Finding]:
                 kernel,
                 wrapper.code.line(at),
                 "core-section",
-                f"'{function.name}' is for {macro}, but kernel '{kernel.name}' is compiled for {kernel.core_type}: "
-                "it would do nothing",
+                (
+                    f"'{function.name}' is written for {macro}, but kernel '{kernel.name}' is compiled "
+                    f"for {kernel.core_type}, where the function does nothing"
+                ),
                 "correct core_type in the manifest and the directory, or compile again",
             )
 
@@ -291,16 +299,19 @@ def check_entry(subject: Subject) -> Iterator[Finding]:
     for kernel, wrapper in _kernels(subject):
         if wrapper.entry is None:
             yield subject.in_kernel(
-                kernel, 0, "no-entry", f"kernel '{kernel.name}' defines no kernel_entry", "compile it again"
+                kernel, 0, "no-entry", f"kernel '{kernel.name}' defines no kernel_entry", "compile the kernel again"
             )
         elif wrapper.called and len(wrapper.called.parameters) != len(wrapper.call_arguments):
             yield subject.in_kernel(
                 kernel,
                 wrapper.call_line,
                 "call-count",
-                f"'{wrapper.called.name}' takes {len(wrapper.called.parameters)} arguments, "
-                f"{len(wrapper.call_arguments)} are passed",
-                "pass what the function takes, in its order",
+                (
+                    f"'{wrapper.called.name}' takes {len(wrapper.called.parameters)} arguments, but "
+                    f"{len(wrapper.call_arguments)} "
+                    "are passed"
+                ),
+                "pass the arguments that the function takes, in its order",
             )
 
 
@@ -328,13 +339,19 @@ def check_scopes(subject: Subject) -> Iterator[Finding]:
             yield subject.in_orchestration(
                 scope.line,
                 "scope-nesting",
-                f"an automatic scope inside the manual one of line {outer.line}: the run fails with INVALID_ARGS (5)",
-                "write PTO2_SCOPE(PTO2ScopeMode::MANUAL) here too, or take the scope out",
+                (
+                    f"this automatic scope is inside the manual scope of line {outer.line}: the run "
+                    "fails with INVALID_ARGS (5)"
+                ),
+                "write PTO2_SCOPE(PTO2ScopeMode::MANUAL) here too, or remove the inner scope",
             )
         opened.append(scope)
         if len(opened) == _MAX_DEPTH + 1:
             yield subject.in_orchestration(
-                scope.line, "scope-depth", f"scopes nested deeper than {_MAX_DEPTH}", "close the outer ones earlier"
+                scope.line,
+                "scope-depth",
+                f"scopes are nested deeper than {_MAX_DEPTH} levels",
+                "close outer scopes earlier",
             )
 
 
@@ -354,7 +371,10 @@ def check_entry_arguments(subject: Subject) -> Iterator[Finding]:
                     yield subject.in_orchestration(
                         line,
                         "entry-arguments",
-                        f"orch_args.{kind}({index}): compiled_meta.json has {limits[kind]} {kind} parameters",
+                        (
+                            f"orch_args.{kind}({index}): the index is too large, because "
+                            f"compiled_meta.json has {limits[kind]} {kind} parameters"
+                        ),
                         "correct the index",
                     )
         if orchestration.expected and orchestration.expected[0] != len(meta.params):
@@ -362,20 +382,23 @@ def check_entry_arguments(subject: Subject) -> Iterator[Finding]:
             yield subject.in_orchestration(
                 line,
                 "expected-arg-count",
-                f"expected_arg_count is {count}, the program has {len(meta.params)} parameters",
-                f"make it {len(meta.params)}: a run with fewer arguments is refused",
+                f"expected_arg_count is {count}, but the program has {len(meta.params)} parameters",
+                f"set it to {len(meta.params)}: a run with fewer arguments is refused",
             )
         if signature is not None and len(signature) != len(meta.tensors):
             yield subject.in_manifest(
                 "ORCHESTRATION",
                 "entry-signature",
-                f"ORCHESTRATION.signature has {len(signature)} entries, the program {len(meta.tensors)} tensors",
+                (
+                    f"ORCHESTRATION.signature has {len(signature)} entries, but the program has {len(meta.tensors)} "
+                    "tensor parameters"
+                ),
                 "give one entry for each tensor parameter, in order",
             )
 
 
 def check_entry_directions(subject: Subject) -> Iterator[Finding]:
-    """A tensor that tasks write is no IN: what they write would never come back."""
+    """Report tensors that tasks write but the orchestration declares IN: the written data would not be returned."""
     signature = subject.artifact.orchestration.signature
     if signature is None:
         return
@@ -391,8 +414,8 @@ def check_entry_directions(subject: Subject) -> Iterator[Finding]:
         yield subject.in_manifest(
             '"signature"',
             "written-input",
-            f"argument {argument.index} '{argument.name}' of the orchestration is IN, but written by {where}",
-            "declare the parameter Out or InOut in the program, else the written data never comes back",
+            f"argument {argument.index} '{argument.name}' of the orchestration is declared IN, but {where} writes it",
+            "declare the parameter Out or InOut in the program; otherwise the written data is not returned",
             "warning",
         )
 
@@ -420,9 +443,11 @@ def check_meta(subject: Subject) -> Iterator[Finding]:
             yield subject.in_manifest(
                 '"signature"',
                 "entry-signature",
-                f"parameter '{parameter.name}' is {parameter.direction.name} in compiled_meta.json, "
-                f"entry {index} of ORCHESTRATION.signature is {declared.name}",
-                "make both what the program declares",
+                (
+                    f"parameter '{parameter.name}' is {parameter.direction.name} in compiled_meta.json, "
+                    f"but entry {index} of ORCHESTRATION.signature is {declared.name}"
+                ),
+                "use the direction that the program declares in both",
             )
 
 
@@ -452,10 +477,10 @@ _PLACE = re.compile(r"(?P<path>.*?)(?::(?P<line>\d{1,9}))?\Z")
 
 
 def lint(artifact_dir: Path, platform: str, build_dir: Path | None = None) -> list[Finding]:
-    """All findings on an artifact and its sub-builds. An artifact that cannot be read is one finding. Of kernels that
-    were spliced in ``build_dir``, other bodies run than the artifact's.
+    """Return all findings on an artifact and its sub-builds. An artifact that cannot be read gives one finding.
 
-    Raises `ArtifactError` for a distributed artifact that cannot be read at all.
+    For kernels that were spliced in ``build_dir``, the spliced bodies are checked instead of the artifact's. Raises
+    `ArtifactError` for a distributed artifact that cannot be read.
     """
     if is_distributed(artifact_dir):
         return _lint_ranks(artifact_dir, platform)
@@ -484,7 +509,7 @@ def lint(artifact_dir: Path, platform: str, build_dir: Path | None = None) -> li
 
 
 def _lint_ranks(root: Path, platform: str) -> list[Finding]:
-    """All findings on a distributed artifact. Raises `ArtifactError` for one that cannot be read at all."""
+    """Return all findings on a distributed artifact. Raises `ArtifactError` if it cannot be read."""
     from pypto_build.diagnose.lint.driver import lint_driver
 
     artifact = load_distributed(root)
@@ -519,9 +544,9 @@ def parser() -> argparse.ArgumentParser:
 
 @command("lint", parser)
 def main(options: argparse.Namespace) -> int:
-    """Print what is wrong; 0 if nothing is, 1 if something is, 2 if there is no artifact."""
+    """Print the findings. Returns 0 for none, 1 for findings, 2 if there is no artifact."""
     if not options.artifact.is_dir():
-        raise ArtifactError(options.artifact, "no such directory", "name an artifact's directory")
+        raise ArtifactError(options.artifact, "no such directory", "name the directory of an artifact")
     return deliver(
         "lint",
         options.artifact,

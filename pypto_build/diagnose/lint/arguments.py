@@ -35,9 +35,11 @@ def check_signatures(subject: Subject) -> Iterator[Finding]:
             yield subject.in_manifest(
                 needle,
                 "signature-count",
-                f"kernel '{kernel.name}': the signature has {_tensors(len(kernel.signature))}, the submission at "
-                f"{subject.orchestration_path}:{first.line} hands over {len(submitted)}",
-                f"make it [{', '.join(f'_D.{direction.name}' for direction in submitted)}]",
+                (
+                    f"kernel '{kernel.name}': the signature has {_tensors(len(kernel.signature))}, but "
+                    f"the submission at {subject.orchestration_path}:{first.line} passes {len(submitted)}"
+                ),
+                f"change the signature to [{', '.join(f'_D.{direction.name}' for direction in submitted)}]",
             )
             continue
         for index, (declared, direction) in enumerate(zip(kernel.signature, submitted, strict=True)):
@@ -46,9 +48,11 @@ def check_signatures(subject: Subject) -> Iterator[Finding]:
                 yield subject.in_manifest(
                     needle,
                     "signature-direction",
-                    f"kernel '{kernel.name}': argument {index} is {declared.name} in the signature, and "
-                    f"{added.method}({added.expression}) at {subject.orchestration_path}:{added.line}",
-                    f"make it _D.{direction.name} in the signature, or add_{_METHOD[declared]} in the orchestration",
+                    (
+                        f"kernel '{kernel.name}': argument {index} is {declared.name} in the signature, "
+                        f"but {added.method}({added.expression}) at {subject.orchestration_path}:{added.line}"
+                    ),
+                    f"write _D.{direction.name} in the signature, or add_{_METHOD[declared]} in the orchestration",
                 )
 
 
@@ -73,9 +77,11 @@ def _exchange(subject: Subject, one: Kernel, other: Kernel) -> Finding:
         subject.in_manifest(
             f'"name": "{kernel.name}"',
             "exchanged-numbers",
-            f"kernels '{one.name}' and '{other.name}' have each other's func_id: the signature of each is what the "
-            "orchestration submits to the other",
-            f"give '{one.name}' the func_id {other.func_id}, and '{other.name}' {one.func_id}",
+            (
+                f"kernels '{one.name}' and '{other.name}' have swapped func_ids: the orchestration "
+                "submits to each the arguments in the signature of the other"
+            ),
+            f"give '{one.name}' the func_id {other.func_id}, and give '{other.name}' the func_id {one.func_id}",
         )
         for kernel in (one, other)
     ]
@@ -108,9 +114,12 @@ def check_unpacking(subject: Subject) -> Iterator[Finding]:
                     kernel,
                     wrapper.call_line,
                     "argument-unused",
-                    f"kernel '{kernel.name}' never unpacks argument {unused[0]}, which "
-                    f"{subject.orchestration_path}:{submit.line} hands over",
-                    "unpack it, or take it out of the submission",
+                    (
+                        f"kernel '{kernel.name}' never unpacks argument {unused[0]}, which "
+                        f"{subject.orchestration_path}:{submit.line} "
+                        "passes"
+                    ),
+                    "unpack the argument, or remove it from the submission",
                 )
             break  # the submissions among themselves are compared by `check_submissions`
 
@@ -123,9 +132,12 @@ def _slot(subject: Subject, kernel: Kernel, submit: Submit, item: Unpacked) -> I
             kernel,
             item.line,
             "argument-count",
-            f"'{item.name}' is args[{item.slot}], but {at} hands over {_tensors(tensors)} and {len(submit.scalars)} "
-            f"scalars",
-            "correct the number of arguments on one side",
+            (
+                f"'{item.name}' is args[{item.slot}], but {at} passes only {_tensors(tensors)} and "
+                f"{len(submit.scalars)} "
+                "scalars"
+            ),
+            "correct the number of arguments in the kernel or in the submission",
         )
     elif (item.slot < tensors) != (item.kind == "tensor"):
         handed = "tensor" if item.slot < tensors else "scalar"
@@ -133,8 +145,8 @@ def _slot(subject: Subject, kernel: Kernel, submit: Submit, item: Unpacked) -> I
             kernel,
             item.line,
             "argument-kind",
-            f"'{item.name}' is unpacked as a {item.kind}, but argument {item.slot} is a {handed} at {at}",
-            f"args[] holds {_tensors(tensors)} and then the scalars: correct the index",
+            f"'{item.name}' is unpacked as a {item.kind}, but {at} passes a {handed} as argument {item.slot}",
+            f"correct the index: args[] holds {_tensors(tensors)}, then the scalars",
         )
 
 
@@ -149,9 +161,11 @@ def check_submissions(subject: Subject) -> Iterator[Finding]:
                 yield subject.in_orchestration(
                     submit.line,
                     "argument-count",
-                    f"kernel '{kernel.name}' gets {_tensors(counts[0])} and {counts[1]} scalars here, "
-                    f"{_tensors(first[0])} and {first[1]} scalars at line {submits[0].line}",
-                    "hand over the same arguments everywhere",
+                    (
+                        f"kernel '{kernel.name}' gets {_tensors(counts[0])} and {counts[1]} scalars "
+                        f"here, but {_tensors(first[0])} and {first[1]} scalars at line {submits[0].line}"
+                    ),
+                    "pass the same arguments in every submission",
                 )
 
 
@@ -169,8 +183,11 @@ def check_types(subject: Subject) -> Iterator[Finding]:
                         kernel,
                         item.line,
                         "argument-dtype",
-                        f"'{item.name}' is read as {read}, but '{added.expression}' of "
-                        f"{subject.orchestration_path}:{added.line} is {handed}",
+                        (
+                            f"'{item.name}' is read as {read}, but '{added.expression}' of "
+                            f"{subject.orchestration_path}:{added.line} "
+                            f"is {handed}"
+                        ),
                         "correct the pointer's type or the tensor's DataType",
                     )
 
@@ -205,8 +222,11 @@ def check_start_offset(subject: Subject) -> Iterator[Finding]:
                     kernel,
                     item.line,
                     "start-offset",
-                    f"the pointer to '{item.name}' leaves out start_offset: a view is read from its buffer's start",
-                    f"add + {item.name}_tensor->start_offset",
+                    (
+                        f"the pointer to '{item.name}' leaves out start_offset, so a view is read from "
+                        "the start of its buffer"
+                    ),
+                    f"add + {item.name}_tensor->start_offset to the pointer",
                 )
 
 

@@ -143,7 +143,7 @@ class _Reader(ast.NodeVisitor):
 
 
 def _called(node: ast.AST) -> str:
-    """The name of what a call calls."""
+    """Return the name of the function that a call calls, or an empty text."""
     if not isinstance(node, ast.Call):
         return ""
     if isinstance(node.func, ast.Attribute):
@@ -186,10 +186,14 @@ def lint_driver(artifact: Distributed) -> list[Finding]:
         text = read_driver(artifact.driver)
     except SyntaxError as error:
         return [
-            _driver_finding("driver", f"not Python: {error.msg}", error.lineno or 0, "correct it, or compile again")
+            _driver_finding(
+                "driver", f"is not valid Python: {error.msg}", error.lineno or 0, "correct the file, or compile again"
+            )
         ]
     except (ValueError, RecursionError, MemoryError) as error:
-        return [_driver_finding("driver", f"cannot be read as Python: {error}", 0, "correct it, or compile again")]
+        return [
+            _driver_finding("driver", f"cannot be read as Python: {error}", 0, "correct the file, or compile again")
+        ]
     return [*_names(artifact, text), *_arguments(artifact, text), *_tokens(text)]
 
 
@@ -206,7 +210,7 @@ def _names(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
         names = callables if call.is_host else artifact.chips
         where = "sub_workers/" if call.is_host else "next_levels/"
         if call.program not in names:
-            message = f"dispatches '{call.program}', which is not under {where}"
+            message = f"dispatches '{call.program}', but {where} has no such chip program"
             yield _driver_finding("driver-program", message, call.line, _nearest(call.program, names))
     if text.computes_names:
         return
@@ -219,7 +223,7 @@ def _names(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
             yield _driver_finding("driver-tensor", message, line, _nearest(name, params | text.made))
     for name, line in text.buffers.items():
         if name not in text.declared:
-            message = f"buffers['{name}'] is in no domain"
+            message = f"buffers['{name}'] belongs to no domain"
             yield _driver_finding("driver-buffer", message, line, _nearest(name, text.declared))
 
 
@@ -229,7 +233,7 @@ def _nearest(name: str, names: Iterable[str]) -> str:
 
 
 def _arguments(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
-    """As many arguments as a program takes, under tags that say what it does with them."""
+    """Check the number of arguments of each dispatch, and the tags that say how the program uses them."""
     programs: dict[str, Derived | None] = {}
     for call in text.calls:
         if call.is_host or not call.complete or call.program not in artifact.chips:
@@ -244,9 +248,12 @@ def _arguments(artifact: Distributed, text: DriverText) -> Iterator[Finding]:
             ("scalar", len(derived.scalars), len(call.scalars)),
         ):
             if used > passed:
-                message = f"'{call.program}' is given {_count(passed, kind)} and takes {used}"
+                message = f"'{call.program}' is passed {_count(passed, kind)}, but takes {used}"
                 yield _driver_finding(
-                    "driver-arguments", message, call.line, f"add the {kind}s that its orchestration reads"
+                    "driver-arguments",
+                    message,
+                    call.line,
+                    f"pass the {kind}s that the orchestration of the chip program reads",
                 )
         for argument, one in zip(derived.tensors, call.tensors, strict=False):
             yield from _tag(call, argument.name, argument.direction, one)
@@ -256,13 +263,13 @@ def _tag(call: DriverCall, name: str, direction: ArgDirection, argument: DriverT
     """A host tensor's tag decides which dispatches wait for each other; windows are not ordered by it."""
     if not argument.tensor or not argument.tag or argument.tag == "NO_DEP":
         return
-    what = f"tensors['{argument.tensor}'] is {argument.tag}, and '{call.program}' %s it as '{name}'"
+    what = f"tensors['{argument.tensor}'] is tagged {argument.tag}, but '{call.program}' %s it as '{name}'"
     if direction in (ArgDirection.OUT, ArgDirection.INOUT) and argument.tag not in _WRITING:
         tag = "INOUT" if direction is ArgDirection.INOUT else "OUTPUT_EXISTING"
-        hint = f"make it TensorArgType.{tag}: no dispatch that reads it waits for this one"
+        hint = f"use TensorArgType.{tag}, so that dispatches which read the tensor wait for this dispatch"
         yield _driver_finding("driver-tag", what % "writes", argument.line, hint, edits=_retag(argument, tag))
     elif direction is ArgDirection.IN and argument.tag not in _READING:
-        hint = "make it TensorArgType.INPUT: this dispatch does not wait for the one that wrote it"
+        hint = "use TensorArgType.INPUT, so that this dispatch waits for the dispatch that writes the tensor"
         yield _driver_finding("driver-tag", what % "reads", argument.line, hint, edits=_retag(argument, "INPUT"))
 
 
@@ -271,7 +278,7 @@ def _retag(argument: DriverTensor, tag: str) -> tuple[Edit, ...]:
 
 
 def _derived(chip: Path) -> Derived | None:
-    """Derive how a program's orchestration uses its arguments; None if it cannot be read."""
+    """Return how a program's orchestration uses its arguments, or None if the orchestration cannot be read."""
     try:
         artifact = load_artifact(chip)
         derived = derive(artifact)
@@ -304,10 +311,10 @@ def _tokens(text: DriverText) -> Iterator[Finding]:
                 continue
             reported.add((first.line, second.line))
             message = (
-                f"'{first.program}' and '{second.program}' use window buffer '{buffer}', and no host tensor orders "
-                "their dispatches on a rank"
+                f"'{first.program}' and '{second.program}' use window buffer '{buffer}', but no "
+                "host tensor orders their dispatches on the same rank"
             )
-            hint = "give both an ordering token: one INOUT host tensor for each rank, as the compiler does "
+            hint = "pass one INOUT host tensor for each rank to both dispatches, as the compiler does "
             hint += "(__comm_d<n>_ord)"
             yield Finding("lint/driver-token", message, DRIVER, second.line, hint, "warning")
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from pypto_build.artifact import Kernel
 from pypto_build.artifact.cpp.text import without_comments
 from pypto_build.artifact.files import read_source
+from pypto_build.artifact.modules import spliced_modules
 from pypto_build.diagnose.findings import Edit, Finding
 from pypto_build.diagnose.lint.subject import Subject
 from pypto_build.facts.dtypes import PTO, torch_name
@@ -35,7 +36,7 @@ _MODULES_KINDS = {"cube": "aic", "vector": "aiv"}
 
 
 def check_modules(subject: Subject) -> Iterator[Finding]:
-    """Every module is what the assembler and the hardware take."""
+    """Check all modules against the rules of the assembler and of the hardware."""
     for path in modules_of(subject.artifact.root):
         yield from _check_module(path, subject.short(path), subject.platform)
         module = parsed_module(path, subject.platform)
@@ -44,15 +45,15 @@ def check_modules(subject: Subject) -> Iterator[Finding]:
 
 
 def check_uncompiled(part: Path, root: Path, platform: str) -> Iterator[Finding]:
-    """The modules of an artifact, or of a ``part`` of it, compiled without ptoas: there is nothing else yet."""
+    """Check the modules of an artifact, or of a ``part`` of it, compiled without ptoas, which has no kernels yet."""
     for path in modules_of(part):
         yield from _check_module(path, path.relative_to(root).as_posix(), platform)
     yield Finding(
         "lint/incomplete",
-        "kernels/ holds only .pto modules: they are checked, but wrappers and manifest are missing",
+        "kernels/ holds only .pto modules: the modules are checked, but wrappers and manifest are missing",
         part.relative_to(root).as_posix(),
         0,
-        "make and check them too with 'scons splice WRITE=1'",
+        "run 'scons splice WRITE=1', which writes and checks them",
         level="note",
     )
 
@@ -64,7 +65,7 @@ def _check_module(path: Path, name: str, platform: str) -> Iterator[Finding]:
 
 
 def parsed_module(path: Path, platform: str) -> Module | None:
-    """A module that is valid on the platform, else None."""
+    """Return the parsed module, or None if it is invalid on the platform."""
     module, errors = _parsed(path, platform)
     return None if any(not error.is_rule for error in errors) else module
 
@@ -89,10 +90,10 @@ def _modules_functions(subject: Subject, path: Path, module: Module) -> Iterator
         if core_type and core_type != kernel.core_type:
             yield Finding(
                 "lint/pto-core-type",
-                f"@{function.name} is a {function.kernel_kind} kernel, the manifest says {kernel.core_type}",
+                f"@{function.name} is a {function.kernel_kind} kernel, but the manifest declares {kernel.core_type}",
                 subject.short(path),
                 line,
-                f"correct pto.kernel_kind, or make core_type {core_type}",
+                f"correct pto.kernel_kind, or set core_type to {core_type}",
                 kernel=kernel.name,
             )
         yield from _signature(subject, path, function, kernel, line)
@@ -108,10 +109,10 @@ def _signature(subject: Subject, path: Path, function: Function, kernel: Kernel,
     if taken != passed:
         yield Finding(
             "lint/pto-signature",
-            f"@{function.name} takes {taken} arguments, {wrapper.code.name}:{wrapper.call_line} passes {passed}",
+            f"@{function.name} takes {taken} arguments, but {wrapper.code.name}:{wrapper.call_line} passes {passed}",
             subject.short(path),
             line,
-            "compile again: an edited signature needs a new wrapper",
+            "compile again: an edited signature needs a new kernel_entry",
             kernel=kernel.name,
         )
         return
@@ -121,11 +122,13 @@ def _signature(subject: Subject, path: Path, function: Function, kernel: Kernel,
         if read and passed_type and read.removeprefix("u") != passed_type.removeprefix("u"):
             yield Finding(
                 "lint/pto-signature",
-                f"@{function.name}: {argument.name} is {read}, "
-                f"{wrapper.code.name} passes '{expression}' as {passed_type}",
+                (
+                    f"@{function.name}: {argument.name} is {read}, but {wrapper.code.name} passes '{expression}' "
+                    f"as {passed_type}"
+                ),
                 subject.short(path),
                 line,
-                "make the types agree",
+                "make the two types agree",
                 kernel=kernel.name,
             )
 
@@ -153,23 +156,17 @@ _TILE = re.compile(r"\bTile<\s*TileType::(\w+)\s*,\s*(\w+)\s*,\s*(\d{1,9})\s*,\s
 
 
 def check_bodies(subject: Subject, build_dir: Path | None = None) -> Iterator[Finding]:
-    """Check every kernel that has a unit, unless it was spliced in ``build_dir``."""
+    """Check every kernel that has a unit, unless replays in ``build_dir`` run the unit's module."""
+    spliced = spliced_modules(subject.artifact.root, build_dir) if build_dir else []
     modules = {path.with_suffix(""): path for path in modules_of(subject.artifact.root)}
     for kernel in subject.artifact.kernels:
-        if kernel.external or (build_dir and (build_dir / "spliced" / relative_kernel(kernel)).is_file()):
-            continue
-        body = _body(subject, kernel)
+        body = None if kernel.external else _body(subject, kernel)
         unit = next((path for path in modules if kernel.name in _functions(path, subject.platform)), None)
-        if body is None or unit is None:
+        if body is None or unit is None or modules[unit] in spliced:
             continue
         raw = unit.with_suffix(".cpp")
         edited = list(_against_output(subject, kernel, raw)) if raw.is_file() else []
         yield from edited or _against_module(subject, kernel, modules[unit], body)
-
-
-def relative_kernel(kernel: Kernel) -> str:
-    """Return where a kernel lies below the directory of spliced files."""
-    return f"kernels/{kernel.core_type}/{kernel.source.name}"
 
 
 def _body(subject: Subject, kernel: Kernel) -> str | None:
@@ -230,7 +227,7 @@ def _difference(
     extra = list((Counter(has) - Counter(had)).elements())
     missing = list((Counter(had) - Counter(has)).elements())
     if missing and extra:
-        says = f"'{_short(extra[0])}' where {raw} has '{_short(missing[0])}'"
+        says = f"'{_short(extra[0])}', but {raw} has '{_short(missing[0])}'"
     elif missing:
         says = f"'{_short(missing[0])}' is missing before this line; {raw} has it"
     else:
@@ -246,10 +243,10 @@ def _difference(
         edits = (Edit(path, line, text, ""),)
     return Finding(
         "lint/edited-body",
-        f"kernel '{kernel.name}': another {what} than the assembler wrote: {says}",
+        f"kernel '{kernel.name}': this {what} differs from the assembler's output: {says}",
         path,
         line,
-        "put it back, or make the change in the module, so that the next splice keeps it",
+        "undo the edit, or edit the module instead, so that the next splice keeps the change",
         "warning",
         kernel=kernel.name,
         edits=edits,
@@ -279,7 +276,7 @@ def _against_module(subject: Subject, kernel: Kernel, path: Path, body: str) -> 
         f"@{function.name}: {says} {code}: the module and the body do not match",
         subject.short(path),
         line,
-        "splice the module into its kernels (scons splice WRITE=1), or take its edit back",
+        "splice the module into its kernels (scons splice WRITE=1), or undo the edit of the module",
         "warning",
         kernel=kernel.name,
     )

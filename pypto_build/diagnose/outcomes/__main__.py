@@ -36,7 +36,7 @@ _PLACE = re.compile(r"(?P<path>[^\s():]+\.(?:cpp|h|hpp|py)):(?P<line>\d+)")
 
 
 class TestOutcome(Outcome):
-    """The build's record of one test; its verdict is read from a file of its own."""
+    """The record of one test by the build. Its verdict is read from a separate file."""
 
     def read(self, top: Path) -> Verdict | None:
         """Its verdict, if it came as far."""
@@ -67,7 +67,7 @@ class TestOutcome(Outcome):
                 text = f"{self.name}: {difference(output)}"
                 yield Finding("replay/mismatch", text, source, self._last_named(source, output.name), self.command)
         if verdict.status == "unchecked":
-            yield Finding("replay/unchecked", f"{self.name}: there is no golden to compare with", source, 0)
+            yield Finding("replay/unchecked", f"{self.name}: no golden exists to compare with", source, 0)
 
     def _errors(self, top: Path) -> Iterator[Finding]:
         matches = list(_DIAGNOSTIC.finditer(self.text))
@@ -79,7 +79,7 @@ class TestOutcome(Outcome):
             yield Finding("build/error", f"{self.name}: {last}")
 
     def _position(self, verdict: Verdict, top: Path) -> tuple[str, int]:
-        """Return where a run ended: the line in the message, else what the fault tells of the artifact's files."""
+        """Return the file and line at which a run ended, from the message or else from the fault's record."""
         assert verdict.error is not None
         root = Path(self.artifact)
         for match in _PLACE.finditer(verdict.error.message):
@@ -93,7 +93,7 @@ class TestOutcome(Outcome):
         return (str(root / finding.path), finding.line) if finding and finding.path else ("", 0)
 
     def _last_named(self, source: str, output: str) -> int:
-        """The last line of an orchestration that names an output: mostly that of the task which writes it."""
+        """Return the last line of an orchestration that names an output, usually that of the task that writes it."""
         try:
             lines = read_source(Path(source)).splitlines() if source else []
         except (ArtifactError, OSError):
@@ -139,8 +139,10 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def as_junit(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
-    """One suite with a case for each outcome, or those of its own report. Mismatches are failures; what did not run to
-    its end is an error."""
+    """Return a JUnit suite with one case for each outcome, or with the cases that the test itself reported.
+
+    A mismatch is a failure. A run that did not finish is an error.
+    """
     suite = ElementTree.Element("testsuite", {"name": "pypto-build"})
     for outcome in outcomes:
         if cases := _own_cases(outcome):
@@ -175,7 +177,7 @@ def as_junit(outcomes: Sequence[TestOutcome], top: Path) -> bytes:
 
 
 def _own_cases(outcome: TestOutcome) -> list[ElementTree.Element]:
-    """Return the cases in the report that a test wrote itself; none where there is no such report."""
+    """Return the cases in the JUnit report that the test wrote itself, or an empty list if it wrote none."""
     try:
         return list(ElementTree.fromstring(read_bytes(outcome.junit)).iter("testcase")) if outcome.junit else []
     except (OSError, ElementTree.ParseError):
@@ -183,7 +185,7 @@ def _own_cases(outcome: TestOutcome) -> list[ElementTree.Element]:
 
 
 def _element(outcome: TestOutcome) -> str:
-    """The element of JUnit that tells an outcome; none for one that passed."""
+    """Return the JUnit element for an outcome, or an empty text for a pass."""
     if outcome.word == "SKIPPED":
         return "skipped"
     if not outcome.failed:
@@ -263,7 +265,7 @@ def main(options: argparse.Namespace) -> int:
     try:
         outcomes = msgspec.json.decode(sys.stdin.buffer.read(), type=list[TestOutcome])
     except msgspec.MsgspecError as error:
-        raise ArtifactError("standard input", f"holds no list of outcomes: {error}") from None
+        raise ArtifactError("standard input", f"contains no valid list of outcomes: {error}") from None
     findings = [_in_workspace(one, options.top) for outcome in outcomes for one in outcome.findings(options.top)]
     sarif = as_sarif(Report("replay", options.top.name, tuple(findings)), options.top)
     files = {

@@ -82,12 +82,12 @@ def write_pack(path: Path, pack: Pack, tree: Mapping[str, Path]) -> int:
                 checked = _Checked(content)
                 archive.addfile(_entry(OBJECTS + digest, size), checked)
             if checked.digest.hexdigest() != digest:
-                raise ArtifactError(sources[digest], "changed while it was packed", "pack again")
+                raise ArtifactError(sources[digest], "changed while 'scons pack' read it", "pack again")
     return path.stat().st_size
 
 
 class _Checked(io.RawIOBase):
-    """A file that takes the digest of what is read of it."""
+    """A file that computes the digest of the bytes read from it."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         super().__init__()
@@ -115,8 +115,11 @@ _HEADERS = (".h", ".hpp", ".hh", ".inc", ".inl", ".cuh")
 
 
 def tree_of(artifact: Artifact, data: Snapshot | None, linked: Iterable[Path] = ()) -> dict[str, Path]:
-    """The files of a pack by their path in it. ``data`` are those of another directory than the artifact's own,
-    ``linked`` its chip programs that lie elsewhere, since it has them in common with others."""
+    """Return the files of a pack by their path in the pack.
+
+    ``data`` are files of a data directory outside of the artifact. ``linked`` are chip programs outside of the
+    artifact, which several artifacts share.
+    """
     root, programs = f"{ARTIFACT}/{artifact.name}", list(linked)
     links = [artifact.root / CHILDREN_DIR / program.name for program in programs]
     tree = {f"{root}/{name}": path for name, path in _artifact_files(artifact.root, data is None, links)}
@@ -152,12 +155,14 @@ def _artifact_files(root: Path, own_data: bool, others: Collection[Path] = ()) -
 
 
 def _inside(path: Path, real: Path, root: Path) -> None:
-    """A link may lead out of the artifact for tensors, which are often kept in one place; for nothing else."""
+    """Refuse links that leave the artifact. Only links to tensors may, because tensors are often kept in one place."""
     of_the_data = path.relative_to(root).parts[0] == DATA_DIR and (path.is_dir() or path.suffix == ".pt")
     if path.is_dir() and path.is_symlink() and path.parent.resolve().is_relative_to(path.resolve()):
-        raise ArtifactError(path, "links to a directory above it", "remove the link")
+        raise ArtifactError(path, "is a symbolic link to a directory above it", "remove the link")
     if not path.resolve().is_relative_to(real) and not of_the_data:
-        raise ArtifactError(path, "links to a file outside of the artifact", "put a copy of the file there")
+        raise ArtifactError(
+            path, "is a symbolic link to a file outside of the artifact", "replace the link by a copy of the file"
+        )
 
 
 def external_files(artifact: Artifact, folder: str = EXTERNAL) -> tuple[dict[str, Path], dict[str, str]]:
@@ -225,7 +230,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _data(options: argparse.Namespace, artifact: Artifact) -> Snapshot | None:
-    """The data of DATA= and the goldens of a test, None for the artifact's own."""
+    """Return the data of DATA= and the goldens of a test, or None for the artifact's own data."""
     if options.golden is not None:
         return snapshot(artifact, options.data, options.golden)
     if options.data is None or str(options.data) == REFERENCE:
@@ -247,8 +252,11 @@ def pack_run(
     parts: Mapping[str, Artifact] | None = None,
     more: Mapping[Path, str] = MappingProxyType({}),
 ) -> int:
-    """Write the archive of a run of `artifact`, whose manifests are its own, or those of its `parts`. `more` are
-    files that its host callables need besides, by path, with their places in the archive."""
+    """Write the archive of a run of `artifact`.
+
+    `parts` are the chip programs of a distributed artifact. `more` maps files that its host callables need to their
+    paths in the archive.
+    """
     evidence = Evidence(options.artifact, options.build_dir, options.platform)
     if evidence.verdict is None:
         raise ArtifactError(options.build_dir / "verdict.json", "is missing", "replay the artifact first: scons replay")
@@ -282,7 +290,7 @@ def pack_run(
 
 
 def _sizes(pack: Pack) -> list[str]:
-    """Files and bytes by kind, and what is stored once for several."""
+    """Return a table of files and bytes by kind, and the bytes saved by storing equal files once."""
     kinds: dict[str, list[int]] = {}
     for file in pack.files:
         kinds.setdefault(kind_of(file.path), []).append(file.size)

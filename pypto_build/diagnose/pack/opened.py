@@ -56,10 +56,9 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Pack(msgspec.Struct, frozen=True):
-    """A packed run.
+    """A packed run. ``options`` are the options of the run, and ``status`` is its result.
 
-    ``options`` are what the run was given, as SCons takes them; ``status`` is how it ended. ``external`` maps paths
-    outside, as the manifest of the artifact may name them, to paths in the tree.
+    ``external`` maps paths outside of the artifact, as its manifest names them, to paths in the tree.
     """
 
     artifact: str
@@ -145,7 +144,7 @@ _AGAIN = "ask for the archive again"
 
 
 class _Stream:
-    """The decompressed bytes of an archive, read exactly and to the end, where zstd's checksum stands."""
+    """The decompressed bytes of an archive. It is read to its end, because zstd's checksum follows the last byte."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path, self._file = path, file
@@ -169,23 +168,23 @@ class _Stream:
     def _decode(self) -> None:
         piece = b"" if self._decoder.eof else self._file.read(_PIECE)
         if not piece:
-            raise self.wrong("ends early")
+            raise self.wrong("is truncated")
         try:
             self._held += self._decoder.decompress(piece)
         except (zstandard.ZstdError, OSError) as error:
             raise self.wrong(f"is damaged: {error}") from None
 
     def finish(self) -> None:
-        """Only zeros are left of the archive, the checksum is right, and nothing comes behind it."""
+        """Check that only zeros follow the last file, that the checksum is right, and that the archive ends there."""
         while True:
             if any(self._held):
-                raise self.wrong("has files that its list does not name")
+                raise self.wrong("contains files that are not in its list")
             self._held.clear()
             if self._decoder.eof:
                 break
             self._decode()
         if self._decoder.unused_data or self._file.read(1):
-            raise self.wrong("has files that its list does not name")
+            raise self.wrong("contains files that are not in its list")
 
     def entry(self) -> tuple[str, int]:
         """Name and size of the next member; an empty name at the end."""
@@ -197,10 +196,10 @@ class _Stream:
             raise self.wrong("does not contain a tar archive")
         name = head[:100].rstrip(b"\0").decode("ascii", "replace")
         if head[156:157] not in (b"0", b"\0"):
-            raise self.wrong(f"has {name!r}, which is not a regular file")
+            raise self.wrong(f"contains {name!r}, which is not a regular file")
         size = int.from_bytes(head[125:136], "big") if head[124] & 0x80 else _octal(head[124:136])
         if size < 0:
-            raise self.wrong(f"has {name!r} without a size")
+            raise self.wrong(f"contains {name!r} without a size")
         return name, size
 
     def skip_padding(self, size: int) -> None:
@@ -221,7 +220,7 @@ def _opened(path: Path) -> Iterator[_Stream]:
         file = open_file(path)
     except OSError as error:
         raise ArtifactError(
-            path, f"cannot be read: {error.strerror}", "name an archive that 'scons pack' wrote"
+            path, f"cannot be read: {error.strerror}", "name an archive written by 'scons pack'"
         ) from None
     with file:
         yield _Stream(path, file)
@@ -230,7 +229,7 @@ def _opened(path: Path) -> Iterator[_Stream]:
 def _read_manifest(stream: _Stream) -> Pack:
     name, size = stream.entry()
     if name != MANIFEST or size > MANIFEST_LIMIT:
-        raise stream.wrong(f"does not begin with {MANIFEST}")
+        raise stream.wrong(f"does not start with {MANIFEST}")
     data = stream.read(size)
     stream.skip_padding(size)
     try:
@@ -250,14 +249,14 @@ def read_pack(path: Path) -> Pack:
 
 
 def unpack(path: Path, directory: Path) -> Pack:
-    """Put the files of an archive into ``directory``, which must not exist, and which is there whole or not at all."""
+    """Unpack an archive into ``directory``, which must not exist. The directory appears only when it is complete."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with _opened(path) as stream:
         pack = _read_manifest(stream)
         free = shutil.disk_usage(directory.parent).free
         if pack.size > free:
             needed = f"unpacks to {pack.size >> 20} MiB, {directory.parent} has {free >> 20} MiB free"
-            raise ArtifactError(path, needed, "make room, or give another directory with BUILD_DIR=")
+            raise ArtifactError(path, needed, "free disk space, or name another directory with BUILD_DIR=")
         staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
         try:
             _write_files(stream, pack, staging)
@@ -276,14 +275,16 @@ def _write_files(stream: _Stream, pack: Pack, staging: Path) -> None:
     for digest, size in progress(pack.objects.items(), "unpacking", len(pack.objects)):
         name, actual_size = stream.entry()
         if name != OBJECTS + digest or actual_size != size:
-            raise stream.wrong(f"has {name!r} ({actual_size} bytes) where {OBJECTS + digest} ({size} bytes) belongs")
+            raise stream.wrong(
+                f"has {name!r} ({actual_size} bytes), but {OBJECTS + digest} ({size} bytes) is expected at this point"
+            )
         first, *others = (staging / path for path in paths[digest])
         _write_content(stream, first, digest, size)
         for other in others:
             other.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(first, other)
     if stream.entry()[0]:
-        raise stream.wrong("has files that its list does not name")
+        raise stream.wrong("contains files that are not in its list")
     stream.finish()
 
 
@@ -298,7 +299,7 @@ def _write_content(stream: _Stream, path: Path, digest: str, size: int) -> None:
             left -= len(block)
     stream.skip_padding(size)
     if digester.hexdigest() != digest:
-        raise stream.wrong(f"has content for {path.name} that does not match its digest")
+        raise stream.wrong(f"has wrong content for {path.name}: the digest does not match")
 
 
 def _umask() -> int:
@@ -345,9 +346,8 @@ def is_pack(path: str) -> bool:
 
 
 def open_pack(path: Path, build_dir: Path) -> Opened:
-    """Unpack ``path`` below ``build_dir``, unless it is there already.
-
-    Files that were edited there since stay as they are, with a note. Raises ArtifactError for what is no sound pack.
+    """Unpack ``path`` below ``build_dir``, unless it is unpacked already. Files that were edited since stay unchanged,
+    and a note names them. Raises ArtifactError for an invalid pack.
     """
     pack = read_pack(path)
     root = (build_dir / "packs" / file_digest(path)[:16]).absolute()

@@ -46,7 +46,7 @@ _WORDS = {"sync_start", "self", "pl", "pld"}
 
 @dataclass(frozen=True)
 class Wrong:
-    """`line` of the dump; `subject` is what the same thing is called in every later dump."""
+    """A broken rule at `line` of the dump. `subject` is a name that stays the same in later dumps."""
 
     function: str
     line: int
@@ -120,7 +120,7 @@ def check_capacity(subject: CheckedFunction) -> Iterator[Wrong]:
 
 
 def check_overlap(subject: CheckedFunction) -> Iterator[Wrong]:
-    """No tile is written over one that is read later."""
+    """Report tiles that overwrite a tile which is read later."""
     final = not subject.passed.isdisjoint(_ADDRESSES)
     groups: dict[str, list[DumpedValue]] = {}
     for value in subject.flow.values.values():
@@ -152,7 +152,9 @@ def _bytes(value: DumpedValue) -> str:
 
 
 def _classes(flow: Flow) -> dict[str, str]:
-    """For each name one that stands for all that are the same bytes on purpose: views, and what loops carry."""
+    """Return a representative for each name. Names that share bytes on purpose, such as views and loop variables, have
+    the same one.
+    """
     parent = {name: name for name in flow.values}
 
     def find(name: str) -> str:
@@ -245,10 +247,10 @@ def _errors(path: Path) -> Iterator[Finding]:
         reason = [text.rstrip() for text in rest[:end] if text.strip()] or ["no reason given"]
         yield Finding(
             "passes/codegen",
-            f"function '{match['name']}' could not be turned into code: {reason[0].strip()}",
+            f"the compiler could not generate code for function '{match['name']}': {reason[0].strip()}",
             f"report/{path.name}",
             index + 1,
-            "look at this function in the last dump",
+            "look at this function in the dump of the last pass",
             detail=tuple(reason[1 : _DETAIL_LINES + 1]),
             kernel=match["name"],
         )
@@ -263,7 +265,9 @@ def _hints(path: Path) -> Iterator[Finding]:
 
 
 def times(root: Path) -> dict[str, float]:
-    """Seconds by the name of a pass, from `report/pipeline_profile.json`; the sum for one that runs twice."""
+    """Return the seconds of each pass by its name, from `report/pipeline_profile.json`. A pass that runs twice has the
+    sum.
+    """
     try:
         profile = decode_json(read_bytes(root / "report" / "pipeline_profile.json"), _Profile)
     except (OSError, msgspec.MsgspecError):
@@ -361,7 +365,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def read_dumps(files: Sequence[Path]) -> list[Dump]:
-    """All dumps; one that is byte for byte the last one is not parsed again."""
+    """Return all dumps. A dump that equals the one before it byte for byte is not parsed again."""
     dumps: list[Dump] = []
     last = ""
     for path in progress(files, "reading dumps", len(files)):
@@ -384,7 +388,14 @@ def check_dumps(dumps: Sequence[Dump], arch: str) -> list[Finding]:
         passed.add(dump.name)
         if dump.error:
             line, message = dump.error
-            findings.append(_finding(dump, before, "unreadable", Wrong("", line, "", message, "the dump is cut off")))
+            findings.append(
+                _finding(
+                    dump,
+                    before,
+                    "unreadable",
+                    Wrong("", line, "", message, "compile again: the dump is cut off here"),
+                )
+            )
             continue
         signatures = tuple((name, len(function.parameters)) for name, function in dump.functions.items())
         for function in dump.functions.values():
@@ -404,7 +415,11 @@ def check_dumps(dumps: Sequence[Dump], arch: str) -> list[Finding]:
 
 def _finding(dump: Dump, before: Dump | None, check: str, wrong: Wrong) -> Finding:
     last = before.functions.get(wrong.function) if before else None
-    related = [Related(f"{DIRECTORY}/{before.path.name}", last.line, "before this pass")] if before and last else []
+    related = (
+        [Related(f"{DIRECTORY}/{before.path.name}", last.line, "the function before this pass")]
+        if before and last
+        else []
+    )
     who = f" of '{wrong.function}'" if wrong.function else ""
     return Finding(
         f"passes/{check}",
@@ -442,7 +457,11 @@ def _shown(dumps: Sequence[Dump], text: str, kernel: str) -> list[str]:
     numbers = [index for index, dump in enumerate(dumps) if text in (dump.name, str(dump.number), f"{dump.number:02}")]
     if not numbers:
         near = difflib.get_close_matches(text, [dump.name for dump in dumps], n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}?" if near else f"{dumps[0].number} to {dumps[-1].number}, or a pass's name"
+        hint = (
+            f"did you mean {near[0]}?"
+            if near
+            else (f"use a number from {dumps[0].number} to {dumps[-1].number}, or the name of a pass")
+        )
         raise ArtifactError(f"PASS={text}", "no such pass", hint)
     lines: list[str] = []
     for index in numbers:
@@ -460,23 +479,25 @@ def _require_function(dumps: Iterable[Dump], kernel: str) -> None:
     names = {name for dump in dumps for name in dump.functions}
     if kernel not in names:
         near = difflib.get_close_matches(kernel, names, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(names)[:8])}"
+        hint = f"did you mean {near[0]}?" if near else f"the functions are {', '.join(sorted(names)[:8])}"
         raise ArtifactError(f"KERNEL={kernel}", "no dump has this function", hint)
 
 
 @command("passes", parser)
 def main(options: argparse.Namespace) -> int:
-    """0 where every check holds, 1 where not, 2 where there is nothing to look at."""
+    """Check the dumps of all compiler passes. Returns 0 if all checks hold, 1 if one fails, 2 if there is nothing to
+    check.
+    """
     root: Path = options.artifact
     if not root.is_dir():
-        raise ArtifactError(root, "no such directory", "name an artifact's directory")
+        raise ArtifactError(root, "no such directory", "name the directory of an artifact")
     reported = list(report_findings(root))
     try:
         files = dump_files(root)
     except ArtifactError as error:
         if not reported:
             raise
-        print(f"[passes] {error}; what the compilation reported is:")
+        print(f"[passes] {error}; the compiler itself reported:")
         return deliver("passes", root, reported, options)
     dumps = read_dumps(files)
     if options.kernel:

@@ -39,7 +39,7 @@ class DumpedFunction:
 
 @dataclass(frozen=True)
 class Dump:
-    """The program after one pass; `error` is a line and what is wrong with it where the text cannot be parsed."""
+    """The program after one pass. `error` is a line and a message if the text cannot be parsed."""
 
     number: int
     name: str
@@ -54,12 +54,12 @@ class Dump:
 
 
 def dump_files(root: Path) -> list[Path]:
-    """The dumps below an artifact, in the order of the passes. Raises where there are none."""
+    """Return the dumps of an artifact in the order of the passes. Raises ArtifactError if there are none."""
     directory = root / DIRECTORY
     files = [path for path in directory.glob("*") if _DUMP.match(path.name)] if directory.is_dir() else []
     if not files:
         hint = "compile with DUMP_PASSES=1 (PyPTO: dump_passes=True)"
-        raise ArtifactError(directory, "holds no dump of a pass", hint)
+        raise ArtifactError(directory, "contains no dump of a pass", hint)
     return sorted(files, key=lambda path: (int(path.name.split("_")[0]), path.name))
 
 
@@ -85,7 +85,7 @@ def read_dump(path: Path) -> Dump:
 
 
 def _too_deep(tree: ast.Module) -> int:
-    """The line of what is nested deeper than anybody follows it; 0 if nothing is."""
+    """Return the line of a node that is nested too deeply to be analysed, or 0 if there is none."""
     level: list[ast.AST] = [tree]
     for _ in range(_MAX_NESTING):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
@@ -138,9 +138,9 @@ ElementPath = tuple[tuple[int, int], ...]
 
 @dataclass
 class DumpedValue:
-    """A name that was assigned at `line`, the statement number `begin`; `uses` are numbers and paths of its uses.
+    """A name assigned at `line`, by statement number `begin`. `uses` are the statement numbers and paths of its uses.
 
-    `same` are names whose bytes are its own on purpose.
+    `same` are names that share its bytes on purpose.
     """
 
     name: str
@@ -249,7 +249,7 @@ class _Walk:
         self._settle(loop)
 
     def _region(self, node: ast.stmt, bodies: list[list[ast.stmt]], inside: Iterable[str] = ()) -> None:
-        """Blocks whose yields become the results of the whole, defined where it ends."""
+        """Visit the blocks of a statement whose yields become its results. The results are defined at its end."""
         self._pending.append([])
         before = len(self._yielded)
         around, branch = self._path, self._now
@@ -291,7 +291,7 @@ class _Walk:
         self.flow.values[name] = DumpedValue(name, line, self._now, span, self._path, tuple(self._loops), set(same))
 
     def _use(self, node: ast.expr | None) -> list[str]:
-        """Names that an expression uses, in order; those that nothing has defined are remembered."""
+        """Return the names that an expression uses, in order. Undefined names are remembered."""
         if node is None:
             return []
         used = []
@@ -316,7 +316,7 @@ class _Walk:
 
 
 def _ordered(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of an expression in the order of the text, without the names of what is called."""
+    """Return the nodes of an expression in the order of the text, without the names of called functions."""
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(node, ast.Call) and child is node.func:

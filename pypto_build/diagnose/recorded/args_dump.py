@@ -52,8 +52,8 @@ _MANIFESTS = (
 class DumpedArg:
     """One argument of one task at one stage (`before` or `after` its execution).
 
-    `value` is a scalar's. `offset` and `size` say where the payload lies, `size` 0 that there is none. `subtask` tells
-    the lanes of a group apart in dumps before June 2026, -1 elsewhere.
+    `value` is the value of a scalar. `offset` and `size` locate the payload; a `size` of 0 means that there is none. In
+    dumps before June 2026, `subtask` is the lane of a group, elsewhere -1.
     """
 
     task_id: int
@@ -81,7 +81,7 @@ class DumpedArg:
 
 @dataclass(frozen=True)
 class ArgsDump:
-    """A dump: its manifest's records in the order of the file. `binary` is None where no payload was written."""
+    """A dump: the records of its manifest in the order of the file. `binary` is None if no payload was written."""
 
     path: Path
     binary: Path | None
@@ -95,17 +95,21 @@ class ArgsDump:
         """
         where = f"{self.path}: task {record.task_id:#x} argument {record.index}"
         if record.kind == "scalar":
-            raise ArtifactError(where, "is a scalar: its value is in the listing", "name a tensor")
+            raise ArtifactError(where, "is a scalar, whose value is shown in the list of arguments", "name a tensor")
         if record.overwritten:
-            raise ArtifactError(where, "its content was overwritten before it was saved", "dump fewer arguments")
+            raise ArtifactError(
+                where, "cannot be shown: its content was overwritten before it was saved", "dump fewer arguments"
+            )
         if self.binary is None or record.size == 0:
             if record.numel == 0:
                 return storage(b"", record.dtype, record.shape)
-            raise ArtifactError(where, "was dumped without its content (level 3)", _AGAIN)
+            raise ArtifactError(where, "cannot be shown: only its shape was dumped, not its content (level 3)", _AGAIN)
         needed = record.numel * ITEMSIZE[record.dtype]
         if record.truncated or record.size < needed:
             raise ArtifactError(
-                where, f"only {record.size} of its {needed} bytes were saved", "dump fewer arguments at a time"
+                where,
+                f"cannot be shown: only {record.size} of its {needed} bytes were saved",
+                "dump fewer arguments at a time",
             )
         return storage(_read(self.binary, record.offset, needed, where), record.dtype, record.shape)
 
@@ -115,16 +119,16 @@ class ArgsDump:
 
 
 def find_manifest(path: Path) -> Path | None:
-    """The manifest at or below `path`, the newest if there are several; None if there is none."""
+    """Return the newest manifest at or below `path`, or None if there is none."""
     return path if path.is_file() else newest(path, _MANIFESTS)
 
 
 def read_dump(path: Path) -> ArgsDump:
-    """The dump whose manifest is `path`. Raises a usage error naming file and field for anything else."""
+    """Read the dump whose manifest is `path`. Raises a usage error that names the file and the invalid field."""
     document = read_document(path, _AGAIN)
     entries = document.get("args", document.get("tensors")) if isinstance(document, dict) else None
     if not isinstance(entries, list):
-        raise ArtifactError(path, "is not an argument dump: it has neither args[] nor tensors[]", _AGAIN)
+        raise ArtifactError(path, "is not an argument dump: it contains neither args[] nor tensors[]", _AGAIN)
     field = "args" if "args" in document else "tensors"
     records = tuple(_record(entry, f"{path}: {field}[{number}]") for number, entry in enumerate(entries))
     try:

@@ -26,7 +26,7 @@ class ChromeTrace:
         self._names["thread_name", track[0], track[1]] = name
 
     def span(self, track: Track, name: str, begun: float, ended: float, category: str = "", **args: Any) -> None:
-        """Add a span with arguments; None is left out."""
+        """Add a span with arguments. Arguments that are None are omitted."""
         more: dict[str, Any] = {"cat": category} if category else {}
         shown = {key: value for key, value in args.items() if value is not None}
         more |= {"args": shown} if shown else {}

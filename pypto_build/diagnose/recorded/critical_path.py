@@ -40,7 +40,9 @@ _NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A task, or a block of it, on one core from start to end; `dispatch` and `finish` are the scheduler's, or None."""
+    """A task, or a block of a task, on one core from start to end. `dispatch` and `finish` are the scheduler's times,
+    or None.
+    """
 
     core: int
     task: int
@@ -52,8 +54,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Timeline:
-    """All rows by start. `submitted` tells when the orchestration had submitted a task (level 4). `zero` is what the
-    file calls the moment from which times count here."""
+    """All rows by start. `submitted` has the time of each task's submission (level 4). Times count from the moment that
+    the file calls `zero`.
+    """
 
     path: Path
     level: int
@@ -65,13 +68,13 @@ class Timeline:
 
     @property
     def span(self) -> tuple[float, float]:
-        """First start and last end; zeros if nothing ran."""
+        """Return the first start and the last end, or zeros if nothing ran."""
         if not self.rows:
             return 0.0, 0.0
         return min(row.start for row in self.rows), max(row.end for row in self.rows)
 
     def core_type(self, core: int) -> str:
-        """`aic`, `aiv`, or nothing where the file does not tell."""
+        """Return `aic` or `aiv`, or an empty text if the file does not say."""
         return self.core_types[core] if core < len(self.core_types) else ""
 
     def core_name(self, core: int) -> str:
@@ -91,7 +94,7 @@ def find_timeline(*candidates: Path) -> Path | None:
 
 
 def read_timeline(path: Path) -> Timeline:
-    """The timeline at `path`. Raises a usage error naming the file and what is wrong with it."""
+    """Read the timeline at `path`. Raises a usage error that names the file and its fault."""
     document = read_document(path, _AGAIN)
     try:
         if not isinstance(document, dict):
@@ -212,7 +215,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Step:
-    """One task of the observed path: what it added to the makespan, and what was waited for before it."""
+    """One task of the observed path, with its contribution to the makespan and the reason for the wait before it."""
 
     task: int
     start: float
@@ -261,7 +264,9 @@ def fold(timeline: Timeline) -> dict[int, Interval]:
 
 
 def timed_predecessors(graph: TaskGraph | None, intervals: Mapping[int, Interval]) -> dict[int, set[int]]:
-    """Return the timed predecessors of each task; those of an untimed task, such as a barrier, stand in for it."""
+    """Return the predecessors of each task that have times. An untimed task, such as a barrier, is replaced by its own
+    predecessors.
+    """
     if graph is None:
         return {task: set() for task in intervals}
     through: dict[int, set[int]] = {}
@@ -308,7 +313,7 @@ def _longest(intervals: Mapping[int, Interval], data: Mapping[int, set[int]]) ->
 
 
 def _core_predecessors(timeline: Timeline, intervals: Mapping[int, Interval]) -> dict[int, int]:
-    """For each task the one whose row ended last, among the earlier rows, on the core where the task started first."""
+    """Return for each task the task that ended last before it, on the core on which the task started first."""
     result: dict[int, int] = {}
     for rows in by_core(timeline.rows).values():
         last: Row | None = None
@@ -397,7 +402,7 @@ def occupancy(timeline: Timeline, graph: TaskGraph | None) -> list[Core]:
 
 
 def _divide(idle: dict[str, float], start: float, row: Row, submitted: float, ready: float) -> None:
-    """Split the idle stretch before a row at the moments at which each condition for running it was met."""
+    """Split the idle time before a row by the condition that the core was waiting for."""
     dispatched = row.start if row.dispatch is None else row.dispatch
     moments = (("submission", submitted), ("data", ready), ("dispatch", dispatched), ("start", row.start))
     for cause, at in moments:

@@ -1,4 +1,4 @@
-"""Everything a run left behind, with names: graph, timeline, kernels, source lines, tensors; None if there is none."""
+"""All records of a run, with names: graph, timeline, kernels, source lines and tensors. A missing record is None."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLD = "taken cold: first tasks take many times what they take later, as they lo
 
 
 class Measured:
-    """Content of `timing.json` beside a timeline. Timelines of simpler and of older replays have none."""
+    """The content of `timing.json` beside a timeline. Timelines of simpler and of older replays have no such file."""
 
     def __init__(self, timing: Timing | None) -> None:
         self.timing = timing
@@ -46,7 +46,7 @@ class Measured:
 
     @property
     def line(self) -> str:
-        """The rounds in words; empty where nothing is known of them."""
+        """Return a sentence about the rounds, or an empty text without a `timing.json`."""
         if self.timing is None:
             return ""
         if self.timing.rounds == 1:
@@ -76,7 +76,7 @@ SIMULATED = (
 
 
 def no_record(directory: Path, missing: str, way_out: str) -> ArtifactError:
-    """The error where a run left nothing to look at: it ended too early, or was not asked to record."""
+    """Return the error for a run that left no record, because it ended too early or was not asked to record."""
     with suppress(ArtifactError):
         verdict = read_verdict(directory / "verdict.json")
         if verdict.exit_status > EXIT_STATUS["mismatch"] and verdict.error:
@@ -142,7 +142,7 @@ class Evidence:
 
     @cached_property
     def names(self) -> Names:
-        """Names of kernels and arguments: those of the artifact, else of the build, else beside the records."""
+        """The names of kernels and arguments, from the artifact, the build, or a file beside the records."""
         records = self.graph or self.timeline
         return find_names(self.root, *self._roots, *([records.path.parent] if records else []))
 
@@ -188,7 +188,7 @@ class Evidence:
         return self.kernel(task) if task is not None else ""
 
     def tensor(self, raw: int | None) -> str:
-        """A buffer's name in the orchestration, or nothing."""
+        """Return a buffer's name in the orchestration, or an empty text."""
         return self._tensors.get(raw, "") if raw is not None else ""
 
     def argument(self, task: Task, index: int) -> str:
@@ -197,7 +197,7 @@ class Evidence:
         return f"arg {index}" + (f" '{name}'" if name else "")
 
     def submitted_at(self, raw: int) -> str:
-        """`orchestration/x.cpp:48`, or nothing where several lines may have submitted the task."""
+        """Return `orchestration/x.cpp:48`, or an empty text if several lines may have submitted the task."""
         site = self.sites.get(raw)
         if site is None or self.artifact is None:
             return ""

@@ -33,7 +33,7 @@ _WHOLE = re.compile(r"\s*-?[0-9]{1,20}\s*\Z")
 
 
 def text_or_nothing(path: Path) -> str:
-    """The text of a source, which only gives names; empty if it cannot be read."""
+    """Return the text of a source file that only provides names, or an empty text if it cannot be read."""
     try:
         return read_text(path, errors="replace")
     except OSError:
@@ -41,7 +41,7 @@ def text_or_nothing(path: Path) -> str:
 
 
 def newest(directory: Path, patterns: Iterable[str]) -> Path | None:
-    """The last file of the first pattern that any file below a directory has."""
+    """Return the last file below a directory that matches the first pattern with any match."""
     for pattern in patterns:
         files = sorted(file for file in directory.glob(pattern) if not file.is_dir())  # a pipe is told when it is read
         if files:
@@ -57,11 +57,13 @@ def read_document(path: Path, again: str) -> Any:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", again) from None
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise ArtifactError(path, f"is not JSON: {reason}", f"the run that wrote it did not finish; {again}") from None
+        raise ArtifactError(
+            path, f"is not JSON: {reason}", f"{again}, because the run that wrote the file did not finish"
+        ) from None
 
 
 def whole(value: object, low: int = -(1 << 63), high: int = (1 << 64) - 1) -> int:
-    """A number of a record from `low` to `high`, or its digits. Raises `ValueError` for anything else."""
+    """Return a number of a record from `low` to `high`, given as number or digits. Raises `ValueError` otherwise."""
     number: int | None = None
     if (
         isinstance(value, int)
@@ -75,14 +77,14 @@ def whole(value: object, low: int = -(1 << 63), high: int = (1 << 64) - 1) -> in
 
 
 def wholes(values: object, low: int = -(1 << 63), high: int = (1 << 64) - 1) -> tuple[int, ...]:
-    """The numbers of a list in a record. Raises `ValueError` for anything else."""
+    """Return the numbers of a list in a record. Raises `ValueError` for any other content."""
     if not isinstance(values, list) or len(values) > _MOST:
         raise ValueError(f"{shown(values)} is not a list of numbers")
     return tuple(whole(value, low, high) for value in values)
 
 
 def extents(values: object) -> tuple[int, ...]:
-    """A shape in a record. Raises `ValueError` for what is none, and for one that does not fit into memory."""
+    """Return a shape in a record. Raises `ValueError` if it is not a shape or does not fit into memory."""
     shape = wholes(values, 0)
     if not fits_memory(shape):
         raise ValueError(f"shape {list(shape)} does not fit into memory")
@@ -90,14 +92,14 @@ def extents(values: object) -> tuple[int, ...]:
 
 
 def moment(value: object) -> float:
-    """A time of a record. Raises `ValueError` for what is none."""
+    """Return a time in a record. Raises `ValueError` if it is not a time."""
     if isinstance(value, (int, float)) and abs(value) < _LATEST:
         return float(value)
     raise ValueError(f"{shown(value)} is not a time")
 
 
 def shown(value: object) -> str:
-    """The beginning of what a record has."""
+    """Return a short form of a value in a record, for a message."""
     if isinstance(value, (list, dict)):
         return f"a list of {len(value)}" if isinstance(value, list) else f"an object of {len(value)}"
     text = repr(value)
@@ -115,18 +117,14 @@ _RING_AND_LOCAL = re.compile(r"\(?\s*(\d{1,20})\s*[:,]\s*(\d{1,20})\s*\)?\Z")
 
 
 def parse_id(value: object) -> int:
-    """The id in a record: a number, or text that is decimal or hexadecimal.
-
-    Raises:
-        ValueError: it is none of these.
-    """
+    """Return the task id in a record: a number, or decimal or hexadecimal text. Raises `ValueError` otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError(f"{str(value)[:_LONGEST]} is not a task id")
+        raise ValueError(f"{str(value)[:_LONGEST]} is not a valid task id")
     number = value if isinstance(value, int) else -1
     if isinstance(value, str) and len(value) <= _LONGEST:
         number = int(value, 16 if value.lower().startswith("0x") else 10)
     if not -(1 << 63) <= number < 1 << 64 or (isinstance(value, str) and len(value) > _LONGEST):
-        raise ValueError(f"{str(value)[:_LONGEST]!r} is not a task id")
+        raise ValueError(f"{str(value)[:_LONGEST]!r} is not a valid task id")
     return number
 
 
@@ -153,17 +151,17 @@ class TaskOrder:
 
     @classmethod
     def guessed(cls, ids: Iterable[int]) -> TaskOrder:
-        """Numbers in the order of the ids, which is that of submission as long as one ring is used."""
+        """Number the tasks by their ids. That is the order of submission if the run used one ring."""
         ordered = sorted(set(ids))
         return cls({raw: number for number, raw in enumerate(ordered)}, len({raw >> 32 for raw in ordered}) <= 1)
 
     def label(self, raw: int) -> str:
-        """`12 (1:13)`: number and id; the id alone for what has no number, such as an allocation."""
+        """Return `12 (1:13)`, number and id. A task without a number, such as an allocation, has only its id."""
         number = self.numbers.get(raw)
         return id_text(raw) if number is None else f"{number} ({id_text(raw)})"
 
     def find(self, text: str, option: str = "TASK") -> int:
-        """The id of the task that a user names: a number, `ring:count`, or the id itself as 0x… or decimal.
+        """Return the id of the task that a user names by number, by `ring:count`, or by the id itself (0x… or decimal).
 
         Raises a usage error if there is no such task.
         """
@@ -171,8 +169,8 @@ class TaskOrder:
         if raw is None:
             count = len(self.numbers)
             numbers = f"tasks are numbered 0 to {count - 1}" if count else "the record holds no task"
-            hint = f"{numbers}; 'ring:count' or 0x… also name a task"
-            raise ArtifactError(f"{option}={text}", "no such task", hint)
+            hint = f"{numbers}; a task can also be named as 'ring:count' or 0x…"
+            raise ArtifactError(f"{option}={text}", "no task has this number", hint)
         return raw
 
     def _named(self, text: str) -> int | None:
@@ -276,13 +274,15 @@ class TaskGraph:
 
     @cached_property
     def order(self) -> TaskOrder:
-        """The tasks' numbers: those that run a kernel, in order. All of them, where the form does not tell."""
+        """The numbers of the tasks that run a kernel, in order. In forms of the file without kernels, all tasks have
+        numbers.
+        """
         with_kernel = [task.id for task in self.tasks if task.func_ids]
         return TaskOrder.of(with_kernel or [task.id for task in self.tasks])
 
     @cached_property
     def preds(self) -> dict[int, dict[int, list[Edge]]]:
-        """For each task what it waits for: edges by predecessor."""
+        """The edges of each task to its predecessors, grouped by predecessor."""
         return _grouped(self.edges, "succ", "pred")
 
     @cached_property
@@ -309,7 +309,9 @@ class TaskGraph:
                     ready.append(succ)
         if len(ordered) != len(left):
             stuck = next(raw for raw, count in left.items() if count > 0)
-            raise ArtifactError(self.path, f"its edges form a cycle through task {self.order.label(stuck)}", _AGAIN)
+            raise ArtifactError(
+                self.path, f"its dependencies form a cycle through task {self.order.label(stuck)}", _AGAIN
+            )
         return ordered
 
 
@@ -321,7 +323,7 @@ def _grouped(edges: Iterable[Edge], at: str, by: str) -> dict[int, dict[int, lis
 
 
 def find_graph(*candidates: Path) -> Path | None:
-    """The first deps.json at, in or beside one of `candidates`."""
+    """Return the first deps.json at, in or beside one of `candidates`."""
     for candidate in candidates:
         if candidate.is_file():
             return candidate
@@ -332,10 +334,10 @@ def find_graph(*candidates: Path) -> Path | None:
 
 
 def read_graph(path: Path) -> TaskGraph:
-    """The graph at `path`. Raises a usage error naming file and field for anything else."""
+    """Read the graph at `path`. Raises a usage error that names the file and the invalid field."""
     document = read_document(path, _AGAIN)
     if not isinstance(document, dict) or not isinstance(document.get("edges"), list):
-        raise ArtifactError(path, "is not a task graph: it has no edges[]", _AGAIN)
+        raise ArtifactError(path, "is not a task graph: it contains no edges[]", _AGAIN)
     tensors = {entry.id: entry for entry in _each(path, document, "tensors", _tensor)}
     tasks = list({task.id: task for task in _each(path, document, "tasks", _task)}.values())
     edges = _each(path, document, "edges", _edge)
@@ -345,7 +347,9 @@ def read_graph(path: Path) -> TaskGraph:
     submitted = {task.id for task in tasks}
     for number, edge in enumerate(edges):
         if edge.succ not in submitted:
-            raise ArtifactError(f"{path}: edges[{number}]", f"{id_text(edge.succ)} is not a task of the graph", _AGAIN)
+            raise ArtifactError(
+                f"{path}: edges[{number}]", f"{id_text(edge.succ)} is not the id of a task in the graph", _AGAIN
+            )
     return TaskGraph(path, tuple(tasks), tuple(edges), tensors)
 
 

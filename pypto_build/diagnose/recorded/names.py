@@ -59,7 +59,9 @@ def match_tasks(graph: TaskGraph, sites: Sequence[Submit]) -> dict[int, Submit]:
 
 
 def tensor_names(graph: TaskGraph, matched: Mapping[int, Submit], source: OrchestrationFile) -> dict[int, str]:
-    """Names of buffers by tensor id: the variable that most tasks hand them over under, views by what they are of."""
+    """Return the names of buffers by tensor id: the variable by which most tasks receive the buffer. A view counts for
+    the tensor that it is a view of.
+    """
     votes: dict[int, Counter[str]] = {}
     for task in graph.tasks:
         site = matched.get(task.id)
@@ -102,16 +104,18 @@ class Names:
         return kernel.name if kernel else f"func {func_id}"
 
     def joined(self, func_ids: Iterable[int]) -> str:
-        """The names of a task's kernels, the lanes of one that runs on both vector cores once."""
+        """Return the names of a task's kernels. A kernel that runs on both vector cores is named once."""
         return "+".join(dict.fromkeys(self.kernel(func_id) for func_id in func_ids if func_id >= 0)) or "(no kernel)"
 
     def core_type(self, func_id: int) -> str:
-        """`aic`, `aiv`, or nothing where it is not known."""
+        """Return `aic` or `aiv`, or an empty text for an unknown kernel."""
         kernel = self.kernels.get(func_id)
         return kernel.core_type if kernel else ""
 
     def scalar(self, func_ids: Iterable[int], index: int, bits: int) -> tuple[str, float | int | bool] | None:
-        """The C++ type of scalar `index`, and the value that its 64 `bits` are; None where no wrapper tells."""
+        """Return the C++ type of scalar `index`, and its value from the 64 `bits`. Returns None if no wrapper has the
+        scalar.
+        """
         for source in self._sources(func_ids):
             name = unpacked(source)[1].get(index, "")
             if name in _FORMATS:
@@ -120,7 +124,7 @@ class Names:
         return None
 
     def argument(self, func_ids: Iterable[int], index: int) -> str:
-        """The name of argument `index`, or nothing where the wrapper does not tell."""
+        """Return the name of argument `index`, or an empty text if no wrapper has it."""
         names = (unpacked(source)[0].get(index) for source in self._sources(func_ids))
         return next(filter(None, names), "")
 
@@ -140,7 +144,7 @@ def unpacked(source: Path) -> tuple[dict[int, str], dict[int, str]]:
 
 
 def artifact_names(artifact_dir: Path) -> Names:
-    """Names from an artifact's manifest. Raises a usage error if it has none that can be read."""
+    """Return the names in an artifact's manifest. Raises a usage error if the manifest cannot be read."""
     artifact = load_artifact(artifact_dir)
     return Names({k.func_id: KernelName(k.name, k.core_type, k.source) for k in artifact.kernels})
 

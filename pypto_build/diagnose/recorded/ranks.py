@@ -22,7 +22,7 @@ from pypto_build.replay.chips.records import HOST, DispatchRow, MessagesRecord, 
 
 @dataclass(frozen=True)
 class Notification:
-    """A kernel told something at microsecond `at`; `after` is the signal's value then."""
+    """A notification of a signal by a kernel at microsecond `at`. `after` is the value of the signal afterwards."""
 
     dispatch: DispatchRow
     task: int
@@ -35,7 +35,7 @@ class Notification:
 
     @property
     def before(self) -> int | None:
-        """The signal's value before; None where it was overwritten."""
+        """The value of the signal before the notification, or None if the notification overwrote it."""
         return None if self.sets else self.after - self.value
 
 
@@ -119,7 +119,9 @@ def waits(run: RanksRun) -> list[SignalWait]:
 
 
 def answer(notifications: Sequence[Notification], wait: SignalWait) -> Notification | None:
-    """The notification since which the signal has been what `wait` wants, when it went on; None if it always was."""
+    """Return the notification that fulfilled the condition of `wait`. Returns None if the condition held from the
+    start.
+    """
     answer: Notification | None = None
     for index in range(bisect_right(notifications, wait.ended, key=lambda one: one.at) - 1, -1, -1):
         one = notifications[index]
@@ -135,8 +137,8 @@ def answer(notifications: Sequence[Notification], wait: SignalWait) -> Notificat
 
 @dataclass(frozen=True)
 class Stretch:
-    """A stretch of the chain that decided when the run ended: `dispatch` from `begun` to `ended`, and why it could not
-    begin or go on earlier: a `message`, a dispatch that it came `after`, or nothing.
+    """A part of the critical path: `dispatch` from `begun` to `ended`. It could not begin or continue earlier because
+    of a `message`, or of a dispatch that it came `after`, or for no recorded reason.
     """
 
     dispatch: DispatchRow
@@ -192,28 +194,28 @@ NO_RECORD = "is not a record of this version"
 
 
 def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
-    """`ranks.json`. Raises `ArtifactError` for one that contradicts itself."""
+    """Read `ranks.json`. Raises `ArtifactError` if it contradicts itself."""
     record = read_record(path, RanksRecord, NO_RECORD, again)
 
     def wrong(what: str) -> ArtifactError:
         return ArtifactError(path, f"is not a record of a run: {what}", again)
 
     if not 1 <= record.world <= _MOST_RANKS:
-        raise wrong(f"{record.world} ranks")
+        raise wrong(f"the number of ranks is {record.world}")
     if not 0 <= record.origin_ns < _LATEST_NS:
         raise wrong("its start time is out of range")
     for row in record.dispatches:
         if not (HOST <= row.rank < record.world and 0 <= row.index < _MOST_DISPATCHES):
-            raise wrong(f"a dispatch of rank {row.rank}")
+            raise wrong(f"a dispatch runs on rank {row.rank}")
         if not FILE_NAME.match(row.program) or len(row.program) > 200:
-            raise wrong(f"a program called {row.program!r}")
+            raise wrong(f"a program has the name {row.program!r}")
         if not all(0 <= time < _LONGEST_S for time in (row.begun_s, row.ended_s or row.begun_s)):
-            raise wrong(f"dispatch {row.number} at {row.begun_s}")
+            raise wrong(f"dispatch {row.number} starts at {row.begun_s}")
     for domain in record.domains:
         if len(domain.ranks) != len(domain.addresses):
             raise wrong(f"{len(domain.ranks)} ranks and {len(domain.addresses)} windows in domain {domain.name!r}")
     if any(not 0 <= wait.comparison < len(COMPARISONS) for wait in record.waiting):
-        raise wrong("an unknown comparison")
+        raise wrong("a wait has an unknown comparison")
     return record
 
 
@@ -229,7 +231,7 @@ def read_messages(path: Path) -> MessagesRecord | None:
     if not all(0 <= time < _LATEST_NS for time in times):
         raise ArtifactError(path, "is not a record of messages: a time is out of range", AGAIN)
     if not all(0 <= row[4] < len(COMPARISONS) for row in record.waits):
-        raise ArtifactError(path, "is not a record of messages: an unknown comparison", AGAIN)
+        raise ArtifactError(path, "is not a record of messages: a wait has an unknown comparison", AGAIN)
     return record
 
 
@@ -260,12 +262,12 @@ class RanksRun:
     def record(self) -> RanksRecord:
         """Read the record of all ranks. Raises `ArtifactError` if there is none."""
         if not self.recorded:
-            raise no_record(self.build_dir, "holds no records of ranks", f"{AGAIN} first")
+            raise no_record(self.build_dir, "contains no records of ranks", f"{AGAIN} first")
         return read_ranks(self.directory / "ranks.json")
 
     @cached_property
     def dispatches(self) -> list[DispatchRow]:
-        """By rank, those of the host last, and in their order there."""
+        """The dispatches, ordered by rank and number. Those of the host are last."""
         return sorted(self.record.dispatches, key=lambda row: (row.rank == HOST, row.rank, row.index))
 
     @cached_property
@@ -282,7 +284,7 @@ class RanksRun:
         return self.root / "next_levels" / row.program
 
     def evidence(self, row: DispatchRow) -> Evidence:
-        """The records of a dispatch as those of a run on one chip."""
+        """Return the records of a dispatch in the form of a run on one chip."""
         return Evidence(self.program_of(row), self.directory_of(row), self.platform)
 
     @cached_property
@@ -326,7 +328,9 @@ class RanksRun:
         return f"0x{address:x}"
 
     def choose(self, text: str) -> list[DispatchRow]:
-        """The dispatches that `RANK=` names: `1`, `1/d2`, several with commas. Raises `ArtifactError` for none."""
+        """Return the dispatches that `RANK=` names: `1`, `1/d2`, or several with commas. Raises `ArtifactError` if
+        there are none.
+        """
         chosen: list[DispatchRow] = []
         for word in text.split(","):
             chosen += self._choose(word.strip())
@@ -336,17 +340,23 @@ class RanksRun:
         match = _CHOICE.match(word)
         if match is None:
             raise ArtifactError(
-                f"RANK={word}", "does not name a rank", "RANK=1 for all its dispatches, RANK=1/d0 for the first"
+                f"RANK={word}",
+                "does not name a rank",
+                "write RANK=1 for all dispatches of the rank, RANK=1/d0 for the first",
             )
         rank = int(match[1])
         own = [row for row in self.dispatches if row.rank == rank]
         if not own:
             ranks = ", ".join(str(number) for number in sorted({row.rank for row in self.dispatches} - {HOST}))
-            raise ArtifactError(f"RANK={word}", f"rank {rank} had no dispatch", f"those that had: {ranks or 'none'}")
+            raise ArtifactError(
+                f"RANK={word}", f"rank {rank} had no dispatch", f"the ranks with dispatches: {ranks or 'none'}"
+            )
         if match[2] is None:
             return own
         rows = [row for row in own if row.index == int(match[2])]
         if not rows:
             listed = ", ".join(f"{rank}/d{row.index}" for row in own)
-            raise ArtifactError(f"RANK={word}", f"rank {rank} had {len(own)} dispatches", f"RANK= one of {listed}")
+            raise ArtifactError(
+                f"RANK={word}", f"rank {rank} had {len(own)} dispatches", f"name one dispatch with RANK=, of {listed}"
+            )
         return rows

@@ -19,8 +19,6 @@ from pypto_build.diagnose.reduce import BEFORE_A_RUN
 from pypto_build.diagnose.requests import run_tool_on_runs
 from pypto_build.farm.session import add_farm_options
 
-_KEPT = "mismatch:OUTPUT, crash, hang, build_error[:KERNEL], golden_error, or the rule of a finding"
-
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
@@ -37,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
 def main(options: argparse.Namespace) -> int:
     """The exit status."""
     if options.embedded is None and options.keep.partition(":")[0] not in BEFORE_A_RUN:
-        parser().error("--embedded is required, unless KEEP= names a build error or a golden error")
+        parser().error("--embedded is required unless KEEP= names a build error or a golden error")
     from pypto_build.diagnose.reduce.work import reduce
 
     return reduce(options)

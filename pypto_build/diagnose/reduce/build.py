@@ -105,7 +105,7 @@ class Builder:
         return next(errors, run.stderr.strip()[:500]) or "the compiler failed without a word"
 
     def _precompile(self, kind: str, checked: bool) -> None:
-        """The main header of a kind, precompiled once; None where the compiler has no such thing."""
+        """Precompile the main header of a kind of kernel. Returns None if the compiler cannot precompile headers."""
         with self._turn(f"{kind} {checked}"):
             if (kind, checked) not in self._headers:
                 self._headers[kind, checked] = self._header(self.recipes[checked][kind])

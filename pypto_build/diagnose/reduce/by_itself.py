@@ -76,7 +76,7 @@ class TextSearch:
         return text
 
     def _first(self, text: str, ways: Ways) -> str | None:
-        """The first candidate that is kept; whatever the number of jobs, it is the same one."""
+        """Return the first candidate that is kept. The number of jobs does not change which one it is."""
         candidates = _distinct(text, ways(text.splitlines()))
         while batch := list(islice(candidates, self.jobs)):
             for candidate, held in zip(batch, self._hold(batch), strict=True):
@@ -111,7 +111,7 @@ def fewer_lines(lines: list[str]) -> Iterator[list[str]]:
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[int, int]]:
-    """First and last lines of what stands between braces, or #if and #endif, the outer ones first."""
+    """Yield the first and last lines of blocks between braces or between #if and #endif, outer blocks first."""
     blocks, opened, directives = [], [], []
     for at, line in enumerate(lines):
         if line.lstrip().startswith("#if"):
@@ -200,7 +200,7 @@ def has_cvise() -> bool:
 def require_cvise() -> None:
     """Raise where CVISE=1 asks for a program that is not there."""
     if not has_cvise():
-        raise ArtifactError("CVISE=1", "C-Vise is not installed", "apt-get install cvise, or leave it out")
+        raise ArtifactError("CVISE=1", "C-Vise is not installed", "run apt-get install cvise, or leave out CVISE=1")
 
 
 def polished(search: Search, case: Case) -> Case:
@@ -222,7 +222,7 @@ def _reduced(search: Search, case: Case, func_id: int) -> Case:
 
 
 def polished_text(text: str, holds: Callable[[str], bool], jobs: int) -> str:
-    """Return the text as reduced by C-Vise. ``holds`` tells if a text still fails in the same way."""
+    """Return the text as reduced by C-Vise. ``holds`` returns True if a text still fails in the same way."""
     with tempfile.TemporaryDirectory(prefix="pypto-build-cvise-") as holder:
         scratch = Path(holder)
         (scratch / _FILE).write_text(text, encoding="utf-8")
@@ -248,7 +248,7 @@ def polished_text(text: str, holds: Callable[[str], bool], jobs: int) -> str:
 
 
 def _answer(line: bytes, holds: Callable[[str], bool]) -> None:
-    """Answer one test, whose line is the pipe for the answer, beside its text."""
+    """Answer one test of C-Vise. ``line`` is the path of the pipe for the answer; the candidate is beside it."""
     pipe = Path(os.fsdecode(line.rstrip(b"\n")))
     text = _text(pipe.parent / _FILE)
     answer = b"y" if text is not None and holds(text) else b"n"
@@ -264,7 +264,7 @@ def _text(file: Path) -> str | None:
 
 
 def _candidate(search: Search, case: Case, func_id: int, text: str) -> Case | None:
-    """The case with another text, if it fails in the same way."""
+    """Return the case with another text if it fails in the same way."""
     try:
         smaller = case.with_body(func_id, text.splitlines())
     except Invalid:
@@ -315,7 +315,7 @@ class Reduction:
         return short
 
     def result(self) -> AbstractContextManager[Path]:
-        """A directory for the result, which is put where it goes."""
+        """Return a temporary directory for the result. It replaces the destination at the end."""
         return replacing(self.root, {"artifact": str(self.options.artifact), "keep": self.options.keep})
 
     @property
@@ -341,7 +341,11 @@ def reduce_build_error(one: Reduction, name: str) -> int:
     sources[ORCHESTRATION] = one.artifact.orchestration.source
     kinds = {kernel.name: kernel.core_type for kernel in one.artifact.kernels} | {ORCHESTRATION: ORCHESTRATION}
     if name and name not in sources:
-        raise ArtifactError(f"KEEP={one.options.keep}", f"there is no kernel '{name}'", f"it has {', '.join(sources)}")
+        raise ArtifactError(
+            f"KEEP={one.options.keep}",
+            f"the artifact has no kernel '{name}'",
+            f"its kernels are {', '.join(sources)}",
+        )
     builder = Builder(one.scratch / "built", _with_headers(one.options, one.artifact), one.artifact.runtime)
     for each in [name] if name else list(sources):
         text = sources[each].read_text("utf-8", "replace")
@@ -363,12 +367,12 @@ def reduce_build_error(one: Reduction, name: str) -> int:
         with one.result() as root:
             _write_source(one, root, kernel, short)
         return _compiled(one, target)
-    what = f"'{name}' compiles" if name else "everything compiles"
-    raise ArtifactError(f"KEEP={one.options.keep}", what, "name what is wrong")
+    what = f"'{name}' compiles" if name else "all kernels compile"
+    raise ArtifactError(f"KEEP={one.options.keep}", what, "name the failure to keep with KEEP=")
 
 
 def _with_headers(options: argparse.Namespace, artifact: Artifact) -> argparse.Namespace:
-    """The options, with the places of headers that stand beside the sources."""
+    """Return the options with the directories of headers beside the sources."""
     places = dict.fromkeys(
         path.parent for path in (artifact.orchestration.source, *(k.source for k in artifact.kernels))
     )
@@ -378,14 +382,14 @@ def _with_headers(options: argparse.Namespace, artifact: Artifact) -> argparse.N
 
 
 def _message(output: str) -> str:
-    """An error without its place, and without what the compiler proposes."""
+    """Return an error message without its position and without the compiler's proposal."""
     match = _ERROR.search(output)
     text = (match[1] if match else output).partition("; did you mean")[0]
     return re.sub(r"/\S*/", "", text).strip() or "refused"
 
 
 def _write_source(one: Reduction, root: Path, kernel: Kernel | None, text: str) -> None:
-    """An artifact of one kernel that nothing submits, or of an orchestration without kernels."""
+    """Write an artifact with one kernel that is never submitted, or with an orchestration that has no kernels."""
     artifact = one.artifact
     frame = frame_of(artifact, one.options.platform, one.root.name)
     if kernel is None:
@@ -401,7 +405,7 @@ def _write_source(one: Reduction, root: Path, kernel: Kernel | None, text: str) 
 
 
 def _compiled(one: Reduction, target: str) -> int:
-    """Build the result as anybody would, and say what that says."""
+    """Build the result with `scons build`, and say whether it has the same error."""
     run = run_verb("build", one.root, one.scratch / "build", one.options)
     same = any(_message(line) == target for line in (run.stdout + run.stderr).splitlines() if "error: " in line)
     how = "built, it has the same error" if same else f"built, it ends with status {run.returncode}"
@@ -413,20 +417,22 @@ def _compiled(one: Reduction, target: str) -> int:
 
 
 def reduce_golden_error(one: Reduction) -> int:
-    """The smallest golden.py that raises the same error, by type and message.
+    """Write the smallest golden.py that raises the same error, by type and message.
 
-    Raises ArtifactError where there is none, or it raises nothing.
+    Raises ArtifactError if there is no golden.py, or if it raises no error.
     """
     from pypto_build.artifact.errors import require_torch
 
     source = one.artifact.root / "golden.py"
     if not source.is_file():
-        raise ArtifactError(source, "no such file", "KEEP=golden_error is for a golden.py that raises")
+        raise ArtifactError(source, "no such file", "KEEP=golden_error needs a golden.py that fails")
     require_torch(str(source))
     text = source.read_text("utf-8", "replace")
     target = golden_ending(one, text)
     if target == "computes":
-        raise ArtifactError(f"KEEP={one.options.keep}", "golden.py raises nothing", "name what is wrong")
+        raise ArtifactError(
+            f"KEEP={one.options.keep}", "golden.py does not fail", "name the failure to keep with KEEP="
+        )
     one.say(f"golden.py: {target}")
     search = one.search(lambda candidate: golden_ending(one, candidate), target, text)
     short = one.shortest(search, text, fewer_statements, "statements")
@@ -441,7 +447,9 @@ def reduce_golden_error(one: Reduction) -> int:
 
 
 def golden_ending(one: Reduction, text: str) -> str:
-    """`TypeError: …` that a golden raises in a process of its own, on the artifact's data; or that it computes."""
+    """Run a golden on the artifact's data in a separate process. Returns its error, such as `TypeError: …`, or says
+    that it computes.
+    """
     importlib.import_module("torch")  # once, so that every fork has it
     from pypto_build.replay.faults import RunFault
     from pypto_build.replay.reference.launch import Progress, in_child
@@ -479,7 +487,7 @@ def _computed(directory: Path, names: list[str]) -> str:
 
 
 def copy_artifact(artifact: Artifact, root: Path) -> None:
-    """Copy an artifact's directory, but for what was made from it."""
+    """Copy an artifact's directory without files that are generated from it."""
     shutil.copytree(artifact.root, root, ignore=shutil.ignore_patterns(*_LEFT_OUT))
 
 

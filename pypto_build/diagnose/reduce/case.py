@@ -107,7 +107,9 @@ def _numberless(line: str) -> str:
 
 
 def _where(places: dict[int, int], a: int, b: int, count: int, length: int) -> tuple[int, int]:
-    """The lines of the later text that lines ``a`` to ``b`` became; where there are none, the place between two."""
+    """Return the range of later lines that lines ``a`` to ``b`` became, or the position between two lines if they were
+    deleted.
+    """
     if b > a:
         lines = [places.get(line) for line in range(a, b)]
         if None in lines or lines != list(range(lines[0] or 0, (lines[0] or 0) + b - a)):
@@ -159,7 +161,7 @@ class CandidateKernel(msgspec.Struct, frozen=True):
 
 
 class Passed(msgspec.Struct, frozen=True):
-    """A parameter of the orchestration and its bytes before the run; an OUT one has none."""
+    """A parameter of the orchestration with its bytes before the run. An OUT parameter has no bytes."""
 
     name: str
     direction: str
@@ -244,7 +246,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Case:
-    """A candidate. ``order`` is what orders its tasks besides their tensors."""
+    """A candidate. ``order`` has the dependencies of its tasks that do not follow from tensors."""
 
     tasks: tuple[Task, ...]
     parameters: tuple[Parameter, ...]
@@ -308,7 +310,7 @@ class Case:
 
     @property
     def operations(self) -> int:
-        """Lines of its modules, or of the bodies of kernels that have none."""
+        """The number of lines in the modules, and in the bodies of kernels without a module."""
         lines = sum(_counted(self.units[name].clean) for name in self.modules)
         return lines + sum(_counted(code.clean) for code in self.by_hand)
 
@@ -331,7 +333,7 @@ class Case:
                 if code.unit == name:
                     codes[func_id] = self._respliced(code, unit, raw, broken)
         except FaultLost:
-            raise Invalid("the fault is lost") from None
+            raise Invalid("the failure does not occur any more") from None
         return replace(self, units={**self.units, name: replace(shorter, raw=broken)}, codes=codes)
 
     def with_body(self, func_id: int, clean: Sequence[str]) -> Case:
@@ -341,12 +343,12 @@ class Case:
         try:
             faulty = carry(code.clean, code.faulty, clean)
         except FaultLost:
-            raise Invalid("the fault is lost") from None
+            raise Invalid("the failure does not occur any more") from None
         shorter = replace(code, clean=tuple(clean), faulty=tuple(faulty))
         return replace(self, codes={**self.codes, func_id: shorter})
 
     def without_modules(self) -> Case:
-        """The same with kernels that are C++ and nothing else."""
+        """Return the same case with all modules removed, so that its kernels are only C++."""
         return replace(self, codes={func_id: replace(code, unit="") for func_id, code in self.codes.items()})
 
     def _respliced(self, code: KernelCode, unit: Unit, raw: str, broken: str) -> KernelCode:
@@ -357,7 +359,7 @@ class Case:
 
 
 def assembled(lines: Sequence[str], name: str, platform: str) -> str:
-    """The C++ of a module as our assembler writes it. Raises Invalid for one that is refused."""
+    """Return the C++ that our assembler generates for a module. Raises Invalid if the module is refused."""
     text = "\n".join(lines) + "\n"
     try:
         module = parse(text, f"{name}.pto")
@@ -372,7 +374,7 @@ def assembled(lines: Sequence[str], name: str, platform: str) -> str:
 def refuse_stale(before: Sequence[str], now: Sequence[str]) -> None:
     """Raise Invalid where a tile is read that nothing has written, and was before: that would be another fault."""
     if reads_unwritten(now) - reads_unwritten(before):
-        raise Invalid("a tile is read that nothing has written")
+        raise Invalid("a tile is read before it is written")
 
 
 def reads_unwritten(lines: Sequence[str]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Runs candidates and says in a line how they ended; and what a line has to say for a candidate to be kept."""
+"""Runs candidates, describes in one line how each ended, and decides which candidates are kept."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def runs(count: int, largest: int | None = None) -> Iterator[tuple[int, int]]:
 
 
 class Log:
-    """The endings of candidates, in a file that is only added to: what was cut off at its end counts for nothing."""
+    """The endings of candidates, in an append-only file. An incomplete last line is ignored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -134,7 +134,7 @@ class Search:
         return None
 
     def keep(self, case: Case, attempts: Callable[[Case], Iterable[Attempt]], what: str) -> Case:
-        """Go on from what was kept until no candidate is; ``attempts`` are those that a case has."""
+        """Reduce a case until no attempt succeeds. ``attempts`` returns the attempts for a case."""
         before, tried = case, self.tried
         while (smaller := self.first(attempts(case))) is not None:
             case = smaller
@@ -245,7 +245,7 @@ class Judge:
         return {}
 
     def built(self, case: Case) -> str:
-        """Compile a candidate; what the compiler has against it, if anything."""
+        """Compile a candidate. Returns the compiler's reason to refuse it, or an empty text."""
         try:
             self._libraries(candidate_of(case))
         except Refused as refused:
@@ -264,7 +264,9 @@ class Judge:
         return self.ending_of(candidate_of(case), root)
 
     def ending_of(self, candidate: Candidate, root: Path) -> str:
-        """The same of what a candidate is run from; ``root`` is its artifact, where instruments look at that."""
+        """Run a candidate and return its ending, as in `ending`. ``root`` is its artifact, for instruments that read
+        it.
+        """
         try:
             libraries = self._libraries(candidate)
         except Refused as refused:
@@ -421,7 +423,9 @@ def compared(kinds: Mapping[str, str]) -> str:
 
 
 def described(fault: RunFault) -> str:
-    """`crash WILD_ACCESS kernel_mul`, `hang DEADLOCK`: what a fault is, without what changes from run to run."""
+    """Describe a fault without details that change from run to run, as in `crash WILD_ACCESS kernel_mul` or `hang
+    DEADLOCK`.
+    """
     error = fault.error
     kind = _FAULTS.get(error.fault.kind, error.kind) if error.fault is not None else error.kind
     word = "hang" if fault.status == "hang" else "crash"

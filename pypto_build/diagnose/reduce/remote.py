@@ -50,7 +50,7 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class FarmJudge(Judge):
-    """A judge whose candidates end on a farm; what the last of them computes is computed here."""
+    """A judge that runs candidates on a farm. The outputs of the last candidate are computed locally."""
 
     def __init__(self, judge: Judge, session: FarmSession, options: argparse.Namespace, runtime: str) -> None:
         super().__init__(judge.builder, judge.embedded, judge.scratch, judge.target, judge.limits)
@@ -92,7 +92,7 @@ def _ending(result: FarmResult) -> str:
         return result.files[_ENDING].decode()
     lines = [line for line in result.log.splitlines() if line.strip()]
     last_line = lines[-1] if lines else f"ended with status {result.status}"
-    raise ArtifactError("SCHEDULER=", f"a worker could not judge a candidate: {last_line}")
+    raise ArtifactError("SCHEDULER=", f"a worker of the farm could not test a candidate: {last_line}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sent = msgspec.msgpack.decode(read_bytes(options.root / _SENT), type=Sent)
         (embedded,) = (options.root / _EMBEDDED).iterdir()
     except (OSError, ValueError) as error:  # msgspec's are ValueErrors
-        print(f"reduce: {options.root}: is not a candidate: {error}", file=sys.stderr)
+        print(f"reduce: {options.root}: is not a valid candidate: {error}", file=sys.stderr)
         return 2
     builder = Builder(
         options.scratch / "built", argparse.Namespace(**msgspec.structs.asdict(sent.settings)), sent.runtime

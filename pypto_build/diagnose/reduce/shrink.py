@@ -70,7 +70,7 @@ def _with_task(case: Case, at: int, task: Task) -> Case:
 
 
 def sizes(case: Case) -> Iterator[Attempt]:
-    """A smaller number in place of one that is the size of a tensor, wherever it stands; the smallest first."""
+    """Yield attempts that replace the size of a tensor by a smaller number everywhere, the smallest first."""
     for number in sorted(_numbers(case), reverse=True):
         for smaller in [size for size in _SIZES if size < number]:
             for corner in (0, -1):
@@ -123,7 +123,7 @@ def _substituted(line: str, changes: Mapping[int, int]) -> str:
 
 
 def _substituted_text(lines: Sequence[str], changes: Mapping[int, int]) -> list[str]:
-    """C++ with other numbers, but for addresses: what is smaller has room where it was."""
+    """Replace numbers in C++, except for addresses: smaller tiles still fit at the old addresses."""
     addresses = {match[1] for line in lines for match in _PLACED.finditer(line)}
     changed = []
     for line in lines:
@@ -179,7 +179,7 @@ def _view(view: TensorView, one: Parameter, shape: tuple[int, ...], changes: Map
 
 
 def loops(case: Case) -> Iterator[Attempt]:
-    """Loops of one turn, and such loops without the loop."""
+    """Yield attempts that reduce a loop to one round, or replace it by its body."""
     for name, lines in _modules(case):
         for at, line in enumerate(lines):
             match = _LOOP.search(line)
@@ -193,7 +193,9 @@ def loops(case: Case) -> Iterator[Attempt]:
 
 
 def _closing(lines: Sequence[str], at: int) -> int | None:
-    """The line that ends the block which begins in line ``at``; None where the block has results or another shape."""
+    """Return the line that ends the block which begins in line ``at``. Returns None if the block has results or an
+    unexpected form.
+    """
     if not lines[at].rstrip().endswith("{") or "iter_args" in lines[at]:
         return None
     depth = 0
@@ -280,7 +282,7 @@ def data(case: Case) -> Iterator[Attempt]:
 
 @np.errstate(all="ignore")  # no generator: this would hold while it is made, and no longer
 def _plainer(one: Parameter) -> list[np.ndarray[Any, Any]]:
-    """Plainer contents than the one it has; none for zeros."""
+    """Return simpler contents for a parameter: zeros, ones, or small whole numbers. Returns none if it holds zeros."""
     stored = one.initial.view(STORAGE[one.dtype])
     values = decode(stored, one.dtype).astype(np.float64)
     if not one.initial.any():

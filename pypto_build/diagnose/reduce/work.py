@@ -81,8 +81,9 @@ from pypto_build.toolchain.python import own_tool
 
 
 class Sources:
-    """The texts of an artifact. ``against`` is one without the fault, of the same kernels; without it, a kernel's
-    module says what it should be."""
+    """The texts of an artifact. ``against`` is the same artifact without the fault. If it is absent, the kernels are
+    compared with their modules.
+    """
 
     def __init__(self, artifact: Artifact, against: Path | None, api: ApiVintage, platform: str) -> None:
         self.artifact, self.api, self.platform = artifact, api, platform
@@ -119,12 +120,14 @@ class Sources:
         counterpart = next((one for one in self.good.kernels if one.name == kernel.name), None)
         if counterpart is None:
             raise ArtifactError(
-                f"AGAINST={self.good.root}", f"has no kernel '{kernel.name}'", "name an artifact of the same program"
+                f"AGAINST={self.good.root}",
+                f"has no kernel '{kernel.name}'",
+                "name an artifact built from the same program",
             )
         return counterpart
 
     def _unit(self, kernel: Kernel, text: str) -> str:
-        """The module that a kernel was made from, by its path in the artifact; empty where there is none."""
+        """Return the path of the module that a kernel was generated from, or an empty text if there is none."""
         read = read_entry(text, [name for names in self.modules.values() for name in names])
         name = read[0] if read is not None else kernel.name
         path = next((path for path, names in self.modules.items() if name in names), None)
@@ -157,7 +160,7 @@ def _read(path: Path) -> str:
 
 
 def target_of(keep: str) -> Target:
-    """Parse KEEP=. Raises a usage error for text that names nothing to keep."""
+    """Parse KEEP=. Raises a usage error for a text that names no failure."""
     kind, _, name = keep.partition(":")
     if kind == "mismatch":
         return Target(kind, name)
@@ -168,13 +171,16 @@ def target_of(keep: str) -> Target:
     rules = ", ".join(f"{tool}/…" for tool in FINDERS)
     raise ArtifactError(
         f"KEEP={keep}",
-        "is not a failure to keep",
-        f"give mismatch:OUTPUT, {', '.join((*ENDS, *BEFORE_A_RUN))}, or a rule: {rules}",
+        "names no failure that can be kept",
+        f"use mismatch:OUTPUT, {', '.join((*ENDS, *BEFORE_A_RUN))}, or a rule: {rules}",
     )
 
 
 def confirmed(request: Request, target: Target) -> tuple[Target, Verdict]:
-    """Replay once; what has to stay, as exactly as the replay tells. Raises ArtifactError where it ends otherwise."""
+    """Replay once, and return the failure to keep as precisely as the replay describes it.
+
+    Raises ArtifactError if the replay ends in another way.
+    """
     verdict = replay(request, write=None)
     ended = f"the replay ends with {verdict.status}"
     if target.kind == "mismatch":
@@ -182,10 +188,10 @@ def confirmed(request: Request, target: Target) -> tuple[Target, Verdict]:
         if not wrong or (target.name and target.name not in wrong):
             listed = ", ".join(f"'{one}'" for one in wrong)
             says = f"the replay differs in {listed}" if wrong else ended
-            raise ArtifactError(f"KEEP=mismatch:{target.name}".rstrip(":"), says, "name what is wrong")
+            raise ArtifactError(f"KEEP=mismatch:{target.name}".rstrip(":"), says, "name the failure to keep with KEEP=")
     elif target.kind in ENDS:
         if verdict.error is None or verdict.status not in ("hang", "runtime_error"):
-            raise ArtifactError(f"KEEP={target.kind}", ended, "name what is wrong")
+            raise ArtifactError(f"KEEP={target.kind}", ended, "name the failure to keep with KEEP=")
         ending = described(RunFault(verdict.status, verdict.error))
         word, _, cause = ending.partition(" ")
         if word != target.kind:
@@ -214,7 +220,7 @@ class Beginning:
 
     @property
     def faulty(self) -> list[str]:
-        """The kernels that are not what they should be."""
+        """The kernels whose text differs from the text without the fault."""
         pairs = [(code, code.text(faulty=True) != code.text(faulty=False)) for code in self.codes.values()]
         return [code.kernel.name for code, differs in pairs if differs]
 
@@ -232,7 +238,9 @@ class Beginning:
         )  # fmt: skip
 
     def first(self, search: Search) -> Case | None:
-        """The first candidate: one task if one shows it, else as few as do; None where none show it."""
+        """Return the first candidate that shows the failure, with as few tasks as possible. Returns None if there is
+        none.
+        """
         choices = list(self._choices())
         for number, choice in enumerate(choices):
             try:
@@ -395,7 +403,9 @@ def _write(runs: Orchestrations, root: Path, text: str, golden: list[bytes]) -> 
     artifact = runs.one.artifact
     copy_artifact(artifact, root)
     if not artifact.orchestration.source.is_relative_to(artifact.root):
-        raise ArtifactError(artifact.orchestration.source, "lies outside of the artifact", "copy it into the artifact")
+        raise ArtifactError(
+            artifact.orchestration.source, "is outside of the artifact", "copy the file into the artifact"
+        )
     write_bytes(root / artifact.orchestration.source.relative_to(artifact.root), text.encode())
     for kernel in artifact.kernels:  # with the bodies of edited modules
         path = Path("kernels", kernel.core_type, f"{kernel.source.stem}.cpp")
@@ -519,8 +529,9 @@ def _ended(options: argparse.Namespace, root: Path, remark: str = "") -> int:
 
 
 def _by_module(search: Search, case: Case) -> Case:
-    """Kernels assembled by us, so that they can follow their modules, if the fault has a place in what that writes;
-    else the C++ is reduced as it is."""
+    """Return the case with kernels assembled from their modules, if these show the same fault. Otherwise, return the
+    case without modules, so that the C++ is reduced.
+    """
     repaired = case
     try:
         for name in case.modules:
@@ -533,7 +544,7 @@ def _by_module(search: Search, case: Case) -> Case:
 
 
 def _shrunk(search: Search, case: Case) -> Case:
-    """Everything that is tried, until a round of it changes nothing."""
+    """Run all reduction steps in turn until a round changes nothing."""
     while True:
         before = case.digest
         for what, attempts in _STEPS:

@@ -54,7 +54,9 @@ def place(levels: Mapping[int, int], pairs: Sequence[tuple[int, int]]) -> dict[i
 
 
 def _order(rows: dict[int, list[int]], above: Mapping[int, list[int]], below: Mapping[int, list[int]]) -> None:
-    """Sort each level by where its neighbours in the next level stand, from the top and from the bottom in turn."""
+    """Sort each level by the positions of its neighbours in the next level, alternately from the top and from the
+    bottom.
+    """
     for sweep in range(_SWEEPS):
         neighbours = above if sweep % 2 == 0 else below
         levels = sorted(rows) if sweep % 2 == 0 else sorted(rows, reverse=True)
@@ -85,9 +87,9 @@ _FULL = 2**32 - 1
 
 
 def graph_data(evidence: Evidence, findings: Sequence[Finding] = ()) -> dict[str, Any] | None:
-    """Tasks with their positions, edges by index, and for each edge why it is there; None without a graph.
+    """Return tasks with their positions, and edges by index with their reasons. Returns None without a graph.
 
-    A timeline without a graph gives tasks without edges, so that both are drawn alike.
+    A timeline without a graph gives tasks without edges.
     """
     graph = evidence.graph
     if graph is None:
@@ -191,7 +193,7 @@ def _base64(values: np.ndarray[Any, Any]) -> str:
 
 
 def timeline_data(evidence: Evidence) -> dict[str, Any] | None:
-    """Rows by core and task index, the critical path, the cores; None without a timeline."""
+    """Return rows by core and task index, the critical path and the cores. Returns None without a timeline."""
     timeline, analysis = evidence.timeline, evidence.analysis
     if timeline is None or analysis is None:
         return None

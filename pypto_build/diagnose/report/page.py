@@ -1,4 +1,4 @@
-"""Makes the file: template, style, scripts of this directory and the data, all in one; nothing is loaded elsewhere."""
+"""Writes the report as one file that contains template, style, scripts and data. The page loads no other file."""
 
 from __future__ import annotations
 

@@ -86,7 +86,9 @@ class Picture:
         return self._lanes[row.rank, -1]
 
     def bars(self) -> list[tuple[int, int, int, float, float, int, int]]:
-        """(row, 0 a dispatch or 1 a kernel, text, start, duration, colour, whether it decided) of what ran."""
+        """Return what ran as rows of (row, 0 for a dispatch or 1 for a kernel, text, start, duration, colour, whether
+        it is on the critical path).
+        """
         deciding = {step.dispatch.number for step in self.chain}
         bars: list[tuple[int, int, int, float, float, int, int]] = []
         for row in self.run.dispatches:
@@ -170,7 +172,7 @@ def ranks_data(run: RanksRun) -> dict[str, Any]:
 
 def _tables(run: RanksRun, messages: Sequence[Message], chain: Sequence[Stretch]) -> list[list[Any]]:
     """Title, headings, rows and a note of each table."""
-    hint = "The tasks of one dispatch: scons deps RANK=0/d0, its graph as a page of its own with EXPORT=html."
+    hint = "To show the tasks of one dispatch: scons deps RANK=0/d0. With EXPORT=html, its graph becomes a page."
     tables = [["Dispatches", *dispatch_table(run, messages), hint]]
     if run.record.waiting:
         tables.insert(0, ["Waiting when the run ended", *waiting_table(run), ""])

@@ -1,4 +1,4 @@
-"""Parts of the page besides the tasks: verdict with error maps, findings, sources, environment, commands."""
+"""Parts of the page besides the tasks: verdict with error maps, findings, sources, environment and commands."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import msgspec
@@ -75,7 +76,7 @@ class ErrorMap:
 
 
 def error_map(actual: Array, expected: Array, dtype: str, rtol: float, atol: float) -> ErrorMap | None:
-    """The picture for decoded values of equal shape; None for a tensor without elements."""
+    """Return the picture for decoded values of equal shape, or None for a tensor without elements."""
     if actual.size == 0:
         return None
     height, width = matrix_shape(actual.shape)
@@ -181,7 +182,8 @@ def cause_data(
     path = root / first.path
     lines = read_source(path).splitlines() if first.line and path.is_file() else []
     begin = max(first.line - 1 - _AROUND, 0)
-    shown["excerpt"] = list(enumerate(lines[begin : first.line + _AROUND], begin + 1))
+    excerpt = dedent("\n".join(lines[begin : first.line + _AROUND])).split("\n")  # narrow screens show the code
+    shown["excerpt"] = list(enumerate(excerpt, begin + 1))
     shown["triaged"] = bool(of_triage)
     return shown
 
@@ -197,7 +199,7 @@ def looked(reports: Sequence[Report], outdated: Sequence[str], has_findings: boo
 
 
 def facts(verdict: Verdict) -> list[list[str]]:
-    """Names and values that stand under the heading."""
+    """Return the names and values that are shown under the heading."""
     rows = [["platform", verdict.platform], ["runtime", verdict.runtime], ["tasks", str(verdict.tasks)]]
     rows += [["run", f"{verdict.run_s * 1e3:.2f} ms"]] if verdict.run_s else []
     rows += [["rounds", str(verdict.rounds)]] if verdict.rounds > 1 else []
@@ -277,8 +279,8 @@ def _sides(evidence: Evidence, output: OutputResult, data_dir: Path | None) -> t
 def source_data(
     root: Path, listed: Mapping[Path, str], findings: Sequence[Finding], verdict: Verdict
 ) -> list[dict[str, Any]]:
-    """The `listed` sources of the artifact in `root`, each with what it is, and further ones that something points at;
-    those with marks first.
+    """Return the `listed` sources of the artifact in `root`, and further sources that findings point at. Sources with
+    marks come first.
     """
     marks = _marks(root, findings, verdict)
     listed = {**listed, **{path: "" for path in marks if path not in listed}}
@@ -296,7 +298,7 @@ def source_data(
 
 
 def listed(evidence: Evidence) -> dict[Path, str]:
-    """The sources of an artifact, each with what it is; none of one that cannot be read."""
+    """Return the sources of an artifact, each with its kind, or an empty list if the artifact cannot be read."""
     if not is_distributed(evidence.root):
         return _of_one_chip(evidence.artifact) if evidence.artifact else {}
     whole = load_distributed(evidence.root)

@@ -140,8 +140,10 @@ class Advisor:
             new = self._free_of_conflict(streams, number, old)
             if new >= 0:
                 row = self.recording.rows[number]
-                message = f"operands of {row.name} share banks of UB: {self.costs[number].conflict:.0f} cycles lost"
-                hint = f"put the tile at 0x{old:x} to 0x{new:x}, {new - old:+d} bytes"
+                message = (
+                    f"operands of {row.name} share banks of UB, which costs {self.costs[number].conflict:.0f} cycles"
+                )
+                hint = f"move the tile from address 0x{old:x} to 0x{new:x}, by {new - old:+d} bytes"
                 changed = edited.moved(self.recording, streams, old, new)
                 yield self._of("speed/bank-conflict", message, hint, changed, number, old=old, new=new)
 
@@ -185,10 +187,12 @@ class Advisor:
             if count < 2 or (length >= _ROW and step % aligned == 0):
                 continue
             short = length < _ROW
-            message = f"{row.name} moves {count} rows of {length} bytes, {step} apart; " + (
-                f"rows of less than {_ROW} bytes use a part of the rate" if short else f"{aligned} is the alignment"
+            message = f"{row.name} moves {count} rows of {length} bytes with a distance of {step} bytes; " + (
+                f"rows of less than {_ROW} bytes use only a part of the transfer rate"
+                if short
+                else f"full speed needs rows that are aligned to {aligned} bytes"
             )
-            hint = "make the tile as wide as the matrix, or keep the tiles one after the other in global memory"
+            hint = "make the tile as wide as the matrix, or store the tiles one after the other in global memory"
             changed = edited.with_rows(self.recording, {number: edited.consecutive(row)})
             rule = "speed/small-rows" if short else "speed/unaligned-rows"
             yield self._of(rule, message, hint, changed, number, rearranged=True)
@@ -210,8 +214,8 @@ class Advisor:
                 changed = edited.with_larger_steps(self.recording, stream, number, times) if times > 1 else None
                 if changed:
                     one = "one row" if bursts == 1 else f"{bursts} rows"
-                    message = f"{row.name} moves {one} of {size} bytes in each of {count} steps of a loop"
-                    hint = f"work on {times} times as many rows in a step"
+                    message = f"{row.name} moves {one} of only {size} bytes in each of {count} loop iterations"
+                    hint = f"process {times} times as many rows in each iteration"
                     yield self._of(
                         "speed/row-by-row" if bursts == 1 else "speed/small-transfers", message, hint, changed, number
                     )
@@ -236,7 +240,7 @@ class Advisor:
             ]
             if waits:
                 row = self.recording.rows[waits[0].row]
-                message = f"{PIPES[row.to]} waits until {PIPES[row.pipe]} has used its only buffer"
+                message = f"{PIPES[row.to]} waits until {PIPES[row.pipe]} releases the only buffer"
                 hint = "use two buffers in turn, each with its own flag"
                 streams = edited.of_kernel(self.recording, kernel.kernel)
                 changed = edited.with_two_buffers(self.recording, streams)
@@ -251,8 +255,8 @@ class Advisor:
                     added = [r for r in changed.rows[len(self.recording.rows) :] if r.kind != WAIT_FLAG]
                     order = {(r.pipe, r.to if r.kind == SET_FLAG else r.pipe) for r in added}
                     pairs = [f"{PIPES[first]} to {PIPES[second]}" for first, second in sorted(order)]
-                    message = "all pipes wait here; the operands need " + (", ".join(pairs) or "no wait")
-                    hint = f"let {', '.join(pairs)} wait in its place" if pairs else "remove the barrier"
+                    message = "all pipes wait at this barrier; the operands need " + (", ".join(pairs) or "no wait")
+                    hint = f"replace the barrier by waits of {', '.join(pairs)}" if pairs else "remove the barrier"
                     yield self._of("speed/wide-barrier", message, hint, changed, number)
 
     def scalars(self) -> Iterator[EditCandidate]:
@@ -276,8 +280,8 @@ class Advisor:
         odd = next((n for n, cost in enumerate(self.costs) if cost.pipe == FIX and cost.work > cost.light > 0), -1)
         if odd >= 0 and self.homes[odd]:
             changed = self.rates.with_values(drain__odd=0.0)
-            message = f"{self.recording.rows[odd].name} drains an odd number of fractals per row"
-            hint = "choose a width whose eighth is a power of two"
+            message = f"{self.recording.rows[odd].name} writes rows with an odd number of fractals, which is slow"
+            hint = "choose a width that is 8 times a power of two"
             yield self._of("speed/odd-drain", message, hint, self.recording, odd, rates=changed)
 
     # -- in the run --
@@ -286,8 +290,8 @@ class Advisor:
         """Yield the rate without loads of one address by many cores."""
         if self.l2.sharers.max(initial=1.0) > 1:
             changed = self.rates.with_values(l2__shared__aiv=1e15, l2__shared__aic=1e15)
-            message = "cores that run at the same time load the same lines in the same order"
-            hint = "let each block begin at another part: rotate the loop by the number of the block"
+            message = "several cores load the same cache lines at the same time in the same order"
+            hint = "start each block at another position: rotate the loop by the block number"
             yield self._of("speed/same-reads", message, hint, self.recording, rates=changed)
 
     def level2(self) -> Iterator[EditCandidate]:
@@ -296,8 +300,8 @@ class Advisor:
         size = self.prediction.footprint / 2**20
         if size > capacity:
             changed = self.rates.with_values(l2=1.01 * (self.prediction.loaded + self.prediction.stored) / 2**20 + size)
-            message = f"the run uses {size:,.0f} MiB, and L2 keeps {capacity:,.0f}: data are loaded again from HBM"
-            hint = "use data again at once: work on parts of it that fit"
+            message = f"the run uses {size:,.0f} MiB, but L2 keeps only {capacity:,.0f}: data are loaded again from HBM"
+            hint = "use loaded data again before loading others: split the work into parts that fit into L2"
             yield self._of("speed/over-l2", message, hint, self.recording, rates=changed)
 
     def tasks(self) -> Iterator[EditCandidate]:
@@ -369,7 +373,7 @@ class Advisor:
                 full = -(-count // cores) * cores
                 factors = {(task, block): count / full for block in times}
                 changed = edited.with_even_blocks(self.recording, factors, {task: full - count})
-                message = f"{count} blocks on {cores} cores: {count % cores} run in a last wave"
+                message = f"{count} blocks on {cores} cores: only {count % cores} cores are busy in the last wave"
                 yield self._of("speed/last-wave", message, f"use {full} blocks of less work", changed, **more)
             elif 1 < count <= cores and longest > _UNEVEN * total / count:
                 factors = {(task, block): total / count / time for block, time in times.items() if time}
@@ -394,7 +398,7 @@ class Advisor:
         if idle:
             other, task = idle[-1]
             more = f" ({len(idle)} such dependencies)" if len(idle) > 1 else ""
-            message = f"task {task} waits for task {other}, with which it shares no bytes, and cores are idle{more}"
+            message = f"task {task} waits for task {other}, although the two share no bytes and cores are idle{more}"
             tasks = tuple(sorted({task for pair in idle for task in pair}))
             kernel = self.recording.tasks[task][0].kernel
             changed = replace(self.recording, after=after)
@@ -505,7 +509,7 @@ def _finding(
     names: Mapping[int, str],
     root: Path | None,
 ) -> Finding:
-    detail = f"gain by the model: {gain:,.1f} us, {100 * gain / whole:.0f} % of the run"
+    detail = f"gain predicted by the model: {gain:,.1f} us, {100 * gain / whole:.0f} % of the run"
     return Finding(
         candidate.rule,
         candidate.message,

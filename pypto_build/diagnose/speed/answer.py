@@ -50,7 +50,9 @@ def chip_rates(chip: str, platform: str, replaced: Path | None) -> Rates:
     name = chip or DEFAULT_CHIP[arch]
     if CHIPS.get(name) != arch:
         fitting = [candidate for candidate, of in CHIPS.items() if of == arch]
-        raise ArtifactError(f"CHIP={name}", f"is not a chip of {platform}", f"it is one of {', '.join(fitting)}")
+        raise ArtifactError(
+            f"CHIP={name}", f"is not a chip of the platform {platform}", f"use one of {', '.join(fitting)}"
+        )
     return rates_of(name, read_rates(replaced) if replaced else ())
 
 

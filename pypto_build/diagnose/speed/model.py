@@ -290,7 +290,7 @@ class Model:
         return placed, [shapes[number] for number in order], steps[order].tolist()
 
     def _meet(self, times: Array, timed: Sequence[Timed], tasks: Mapping[int, Sequence[Block]]) -> None:
-        """Where blocks of a task meet at SYNCALL, set the time of all to the sum of the longest ways to each."""
+        """Set the time of blocks that meet at SYNCALL to the sum of the longest ways to each meeting."""
         if not any(core.met for one in {id(one): one for one in timed}.values() for core in one.cores.values()):
             return
         for blocks in tasks.values():

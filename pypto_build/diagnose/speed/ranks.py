@@ -30,7 +30,11 @@ def answer_ranks(options: argparse.Namespace, directory: Path, say: Callable[...
     """Print the predictions of all dispatches. Returns 1 if a price is missing or a rank takes too long, else 0."""
     for option in ("WHATIF", "OTHER", "CALIBRATE", "EXPORT"):
         if value := getattr(options, "what_if" if option == "WHATIF" else option.lower()):
-            raise ArtifactError(f"{option}={value}", "is for one chip program", "name one of next_levels/ with JIT=")
+            raise ArtifactError(
+                f"{option}={value}",
+                "works only for one chip program",
+                "name a directory under next_levels/ with JIT=",
+            )
     rates = chip_rates(options.chip_name, options.platform, options.rates)
     run = RanksRun(options.artifact, directory.parent, options.platform)
     documents: dict[str, PredictionDocument] = {}
@@ -58,7 +62,11 @@ def answer_ranks(options: argparse.Namespace, directory: Path, say: Callable[...
         lines = screen(prediction, recording, documents[title].names, positions)
         say(*(f"[speed]   {line}".rstrip() for line in lines[lines.index("") + 1 :]))
     if not documents:
-        raise ArtifactError(options.artifact, "its ranks left no record of instructions", "replay it first")
+        raise ArtifactError(
+            options.artifact,
+            "is a distributed artifact without a record of instructions",
+            "replay the artifact first",
+        )
     times = {rank: sum(documents[title].prediction.time_us for title in titles) for rank, titles in by_rank.items()}
     slowest = max(times, key=lambda rank: times[rank])
     dispatches = [documents[title].prediction for title in by_rank[slowest]]

@@ -321,16 +321,20 @@ def read_rates(path: Path) -> list[Rate]:
     units = {rate.name: rate.unit for rate in RATES}
     for rate in listed:
         if rate.name not in units and not rate.name.startswith(("slope.", "row.", "column.")):
-            raise ArtifactError(path, f"there is no rate '{rate.name}'", "JSON= lists them all")
+            raise ArtifactError(path, f"there is no rate '{rate.name}'", "JSON= lists all rates")
         if rate.chip not in (*CHIPS, *CHIPS.values()):
-            raise ArtifactError(path, f"there is no chip '{rate.chip}'", f"it is one of {', '.join(CHIPS)}, a2a3, a5")
+            raise ArtifactError(path, f"there is no chip '{rate.chip}'", f"use one of {', '.join(CHIPS)}, a2a3, a5")
         if rate.evidence not in EVIDENCE:
-            raise ArtifactError(path, f"'{rate.evidence}' is not a kind of evidence", "it is one of D, C, S, F, G")
+            raise ArtifactError(path, f"'{rate.evidence}' is not a kind of evidence", "use one of D, C, S, F, G")
         if rate.unit != units.get(rate.name, rate.unit):
-            raise ArtifactError(path, f"'{rate.name}' is not in {rate.unit}", f"give it in {units[rate.name]}")
+            raise ArtifactError(
+                path, f"the unit of '{rate.name}' is not {rate.unit}", f"give the rate in {units[rate.name]}"
+            )
         least = 0.0 if rate.unit.startswith(("cycles", "us")) else 1e-3 if rate.unit not in _WHOLE else 1.0
         if not least <= rate.value < 1e9:
-            raise ArtifactError(path, f"{rate.value} is not a value of '{rate.name}'", f"give {least:g} to 1e9")
+            raise ArtifactError(
+                path, f"{rate.value} is not a valid value of '{rate.name}'", f"give a number from {least:g} to 1e9"
+            )
         if not 0 <= rate.error <= 10:
-            raise ArtifactError(path, f"{rate.error} is not a relative error", "give 0 to 10")
+            raise ArtifactError(path, f"{rate.error} is not a valid relative error", "give a number from 0 to 10")
     return listed

@@ -135,6 +135,9 @@ def unpriced_lines(
         at = positions.get(number)
         name = recording.rows[number].name
         where = f"{at.path}:{at.line}: " if at and at.line else ""
-        message = f"error: {name} has no rate on {prediction.chip}, so times are too low; add a row to RATES="
+        message = (
+            f"error: no rate of '{name}' is known for {prediction.chip}, so predicted times are too "
+            "low; add a row to RATES="
+        )
         lines[f"{where}{message} 'slope.{name}'"] = None
     return list(lines)

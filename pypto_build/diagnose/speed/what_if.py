@@ -58,7 +58,9 @@ def read_what_if(text: str) -> dict[str, WhatIf]:
         elif name == "cores" and value.isdigit() and 0 < int(value) <= 1024:
             change = {"cores": int(value)}
         else:
-            raise ArtifactError(f"WHATIF={text}", f"there is no change '{word}'", f"it takes {', '.join(CHANGES)}")
+            raise ArtifactError(
+                f"WHATIF={text}", f"there is no change named '{word}'", f"use one of {', '.join(CHANGES)}"
+            )
         changes[word] = _of(change)
         together |= change
     if len(changes) > 1:

@@ -1,5 +1,7 @@
-"""One run up to a task, whose kernels tell every instruction, what their variables hold and, by the module's PyTorch on
-the same inputs, what every instruction should have written."""
+"""Records one run up to a task: the instructions of its kernels, and the values of their variables.
+
+The module's PyTorch runs on the same inputs, and tells the right values of each instruction.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,13 @@ from pypto_build.replay.reference.launch import Launch, Progress
 #: Where a statement may have another one behind it.
 _SPACES = re.compile(rb"\b__(?:gm|ubuf|cbuf|ca|cb|cc|aicore)__(?!\w)")
 _BLOCKS = ("compound_statement", "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "case_statement")
-_FUNCTIONS = ("function_definition", "lambda_expression")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel's text with what tells its variables; of each function the names of parameters and of loop variables,
-    in the order of the text."""
+    """The text of a kernel with statements that record its variables. `parameters` and `loops` have the names of
+    parameters and of loop variables of each function, in the order of the text.
+    """
 
     text: str
     parameters: dict[str, list[str]]
@@ -50,7 +52,7 @@ class Kernel:
 
 
 def instrument(source: str) -> Kernel:
-    """The kernel with its variables told. Raises Unparseable and NestedTooDeeply."""
+    """Return a kernel with statements that record its variables. Raises Unparseable and NestedTooDeeply."""
     data = source.encode()
     statements: list[tuple[int, str]] = []
     parameters: dict[str, list[str]] = {}
@@ -78,7 +80,7 @@ def _without_spaces(data: bytes) -> bytes:
 
 
 def _nodes(root: Node) -> Iterator[tuple[Node, str]]:
-    """All nodes with the function they are in; those of functions that are evaluated by the compiler are left out."""
+    """Yield all nodes, each with the function it is in. Functions that are evaluated at compile time are left out."""
     todo = [(root, "")]
     while todo:
         node, function = todo.pop()
@@ -155,7 +157,7 @@ def _parameters(node: Node) -> list[str]:
 
 
 def compile_kernel(source: Path, core_type: str, platform: str, library: Path) -> Kernel:
-    """The kernel that tells its variables, as a library. Raises a build_error."""
+    """Compile a kernel that records its variables to a library. Raises a build_error."""
     from pypto_build.facts.platforms import PLATFORMS
     from pypto_build.toolchain.host import CHECKED_FLAGS, INCLUDE_DIR, find_compiler, kernel_flags
 
@@ -180,7 +182,7 @@ def compile_kernel(source: Path, core_type: str, platform: str, library: Path) -
     process = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
     if process.returncode:
         reason = next((line for line in process.stderr.splitlines() if "error:" in line), process.stderr.strip()[:200])
-        raise ArtifactError(source, f"cannot be compiled to record its variables: {reason}", kind="build_error")
+        raise ArtifactError(source, f"cannot be compiled for recording its variables: {reason}", kind="build_error")
     return kernel
 
 
@@ -189,8 +191,9 @@ MEMBERS = ("aic", "aiv0", "aiv1")
 
 @dataclass
 class KernelCall:
-    """One kernel call: a member of a block of the task. `scalars` are the numbers in the module's PyTorch when each of
-    its instructions had written, `compiled` what is known of the kernel's text."""
+    """One kernel call: a member of a block of the task. `scalars` are the numbers in the module's PyTorch after each of
+    its instructions. `compiled` is the instrumented kernel.
+    """
 
     block: int
     member: int
@@ -273,12 +276,12 @@ def record(launch: Launch, checked: Path, task: int, block: int, progress: Progr
     directory.mkdir(parents=True)
     kernels, blocks, count = _kernels_of(launch, task, progress)
     if not kernels:
-        raise ArtifactError("", f"TASK={task} is not submitted", f"the run has tasks 0 to {count - 1}")
+        raise ArtifactError("", f"the run submits no TASK={task}", f"its tasks are 0 to {count - 1}")
     if not 0 <= block < blocks:
         raise ArtifactError(
             "",
-            f"BLOCK={block}: task {task} has {counted(blocks, 'block')}",
-            f"give 0 to {blocks - 1}" if blocks > 1 else "leave it out",
+            f"BLOCK={block}: task {task} has only {counted(blocks, 'block')}",
+            f"give a block from 0 to {blocks - 1}" if blocks > 1 else "leave out BLOCK=",
         )
     libraries, compiled, notes = _compiled(launch, checked, kernels, directory)
     at_task = _AtTask(launch, task, progress, directory)
@@ -290,7 +293,7 @@ def record(launch: Launch, checked: Path, task: int, block: int, progress: Progr
 
 
 def read_recording(artifact: Path, recorded: Recorded) -> TaskRecording:
-    """The traces of a run with what it told. Raises ArtifactError."""
+    """Read the traces of a run, and add what the run recorded besides. Raises ArtifactError."""
     sources = {kernel.name: kernel.source for kernel in load_artifact(artifact).kernels}
     calls: dict[tuple[int, int], KernelCall] = {}
     for path in sorted(recorded.directory.glob("trace.*.json"), key=position_of):
@@ -306,7 +309,7 @@ def read_recording(artifact: Path, recorded: Recorded) -> TaskRecording:
         )  # fmt: skip
     calls = {key: call for key, call in calls.items() if call.trace.instructions}
     if not calls:
-        raise ArtifactError("", f"the kernels of task {recorded.task} left no trace", "they execute no instruction")
+        raise ArtifactError("", f"the kernels of task {recorded.task} recorded nothing", "they execute no instruction")
     return TaskRecording(artifact, recorded.task, recorded.blocks, calls, recorded.arguments, recorded.notes)
 
 
@@ -334,7 +337,7 @@ def _kernels_of(launch: Launch, task: int, progress: Progress) -> tuple[dict[str
 def _compiled(
     launch: Launch, checked: Path, kernels: dict[str, str], directory: Path
 ) -> tuple[dict[str, Path], dict[str, Kernel], list[str]]:
-    """Libraries of all kernels: those of the task tell their variables, as far as they compile like that."""
+    """Return libraries of all kernels. The task's kernels record their variables if they then still compile."""
     sources = {kernel.name: kernel for kernel in load_artifact(launch.artifact).kernels}
     libraries = {
         kernel.name: checked / f"{kernel_binary(kernel.core_type, kernel.name)}.so"
@@ -354,7 +357,9 @@ def _compiled(
 
 
 class _AtTask:
-    """The callback: tasks before it run as compiled, its PyTorch runs on copies of what it writes, then it runs."""
+    """The runtime's callback. Tasks before the chosen one run as compiled. For the chosen task, PyTorch runs on copies
+    of the outputs before the kernels run.
+    """
 
     def __init__(self, launch: Launch, task: int, progress: Progress, directory: Path) -> None:
         self.launch, self.task, self.progress, self.directory = launch, task, progress, directory

@@ -14,7 +14,7 @@ Lines = Iterator[str]
 
 @dataclass(frozen=True)
 class Command:
-    """One command: how it is typed, what it does."""
+    """One command: its syntax and its function."""
 
     usage: str
     doc: str
@@ -23,7 +23,7 @@ class Command:
 
 def _moved(session: Session, by: int, word: str) -> Lines:
     if word and not word.isdecimal():
-        raise ArtifactError("", f"'{word}' is not a number of steps", "write one such as next 3")
+        raise ArtifactError("", f"'{word}' is not a number of steps", "write a number, such as next 3")
     if not session.move(by * (int(word[:9]) if word else 1)):
         yield "  there is nothing more"
     yield from text.where_lines(session)
@@ -90,7 +90,7 @@ def run_command(session: Session, command: str) -> Lines:
     name, _, rest = command.partition(" ")
     entry = COMMANDS.get(_SHORT.get(name, name))
     if entry is None:
-        raise ArtifactError("", f"'{name}' is not a command", f"there are {', '.join(COMMANDS)}")
+        raise ArtifactError("", f"'{name}' is not a command", f"the commands are {', '.join(COMMANDS)}")
     if rest and " " not in entry.usage:
-        raise ArtifactError("", f"'{entry.usage}' takes no '{rest.strip()}'", "leave it out")
+        raise ArtifactError("", f"'{entry.usage}' takes no argument '{rest.strip()}'", "leave the argument out")
     return entry.run(session, rest.strip())

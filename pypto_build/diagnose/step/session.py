@@ -42,9 +42,8 @@ from pypto_build.replay.values import STORAGE, decode
 
 @dataclass(frozen=True)
 class Contents:
-    """Elements with their values and those of the reference.
-
-    `filled` marks the elements that an instruction has read or written, `has_reference` those in `expected`.
+    """Elements with their values and the reference's values. `filled` marks elements that an instruction has read or
+    written. `has_reference` marks elements that have a value in `expected`.
     """
 
     dtype: str
@@ -57,7 +56,9 @@ class Contents:
 def tile_contents(
     done: Sequence[Instruction], before: Sequence[Instruction], operand: TileOperand, expected: Expected
 ) -> Contents:
-    """A tile after the instructions `done`; `before` are those that had told of memory nothing else has, later ones."""
+    """Return the contents of a tile after the instructions `done`. The later instructions `before` tell what the tile's
+    memory held if no earlier one did.
+    """
     offsets = operand.offsets()
     low, high = operand.address + int(offsets.min()), operand.address + int(offsets.max()) + operand.element
     raw, filled = _memory(done, before, operand.space, low, high)
@@ -90,7 +91,7 @@ def _memory(
 
 
 def _fill(raw: Array, filled: Array, low: int, first: int, data: memoryview) -> None:
-    """Put bytes that lie at `first` where nothing is known yet."""
+    """Fill the bytes from `first` on that have no known value yet."""
     begin, end = max(first, low), min(first + len(data), low + len(raw))
     if begin >= end:
         return
@@ -198,7 +199,7 @@ class KernelStep:
 
 @dataclass(frozen=True)
 class Operand:
-    """A tile or a view of an instruction: what it is to it, its name in the kernel where one is known."""
+    """A tile or a view of an instruction, with its role and, if known, its name in the kernel."""
 
     role: str
     name: str
@@ -207,8 +208,10 @@ class Operand:
 
 
 class _Names:
-    """The variables by what they are of: a place in a memory, or in global memory (-1). Of several at one place those
-    on the instruction's line come first, each once, in the order in which they stand there."""
+    """The names of variables by the address that they refer to in a memory, or in global memory (-1).
+
+    If several variables refer to one address, those on the instruction's line come first, in their order there.
+    """
 
     def __init__(self, variables: list[Variable], line: str) -> None:
         self.places: dict[tuple[int, int], list[str]] = {}
@@ -222,7 +225,7 @@ class _Names:
                 self.places.setdefault((-1, int(variable.value)), []).append(variable.name)
 
     def take(self, location: tuple[int, int]) -> str:
-        """The name of what lies there."""
+        """Return the next name of an address, or an empty text if no variable refers to it."""
         names = self.places.get(location, [])
         return names.pop(0) if len(names) > 1 else names[0] if names else ""
 
@@ -261,7 +264,7 @@ class Stepped:
 
     @cached_property
     def module(self) -> list[str]:
-        """The lines of its module; none where it has none."""
+        """The lines of the kernel's module, or none if it has no module."""
         return _lines(self.recording.artifact / self.call.module) if self.call.module else []
 
     def text(self, step: KernelStep) -> str:
@@ -277,7 +280,7 @@ class Stepped:
 
     @cached_property
     def variable_events(self) -> dict[str, tuple[list[int], list[Variable]]]:
-        """By name, what variables were told, with the positions among the events."""
+        """The recorded values of each variable by name, with their positions among the events."""
         events: dict[str, tuple[list[int], list[Variable]]] = {}
         for index, event in enumerate(self.call.trace.events):
             if isinstance(event, Variable):
@@ -293,7 +296,7 @@ class Stepped:
         return events[index - 1] if index else None
 
     def variables(self, step: int) -> list[Variable]:
-        """All that have been told at a step, in the order in which they first were."""
+        """Return all variables recorded up to a step, in the order of their first record."""
         variables = [self.variable(name, step) for name in self.variable_events]
         return [variable for variable in variables if variable is not None]
 
@@ -375,7 +378,7 @@ def _lines(path: Path) -> list[str]:
 
 
 class Session:
-    """A recording, one of its calls, and the step one stands on."""
+    """A recording with one selected call and the current step."""
 
     def __init__(self, recording: TaskRecording, limits: Limits, kernel: str = "") -> None:
         self.recording, self.limits = recording, limits
@@ -394,7 +397,7 @@ class Session:
 
     @property
     def step(self) -> KernelStep:
-        """The step one stands on."""
+        """The current step."""
         return self.now.steps[self.at]
 
     def choose(self, kernel: str) -> None:
@@ -405,10 +408,10 @@ class Session:
                 self._call, self.at = key, 0
                 return
         names = ", ".join(f"{MEMBERS[call.member]} {call.kernel}" for call in self.recording.calls.values())
-        raise ArtifactError("", f"task {self.recording.task} has no kernel '{kernel}'", f"it has {names}")
+        raise ArtifactError("", f"task {self.recording.task} has no kernel '{kernel}'", f"its kernels are {names}")
 
     def move(self, by: int) -> bool:
-        """Go on, or back; False where there is nothing more."""
+        """Move the current step forward or back. Returns False at the first or last step."""
         goal = min(max(self.at + by, 0), len(self.now.steps) - 1)
         moved, self.at = goal != self.at, goal
         return moved
@@ -425,7 +428,7 @@ class Session:
             number = int(where[1:])
             if number < len(steps):
                 return number
-            raise ArtifactError("", f"there is no step {where}", f"the last one is #{len(steps) - 1}")
+            raise ArtifactError("", f"step {where} does not exist", f"the last step is #{len(steps) - 1}")
         if match := re.fullmatch(r"(?:(.*):)?(\d{1,9})", where):
             return self._at_line(match[1] or "", int(match[2]))
         if match := re.fullmatch(r"([A-Za-z_]\w*)#(\d{1,9})", where):
@@ -446,7 +449,7 @@ class Session:
             return ahead[0] if ahead else matches[0].number
         later = sorted({s.pto_line if file.endswith(".pto") else s.line for s in steps} - {0})
         near = min(later, key=lambda one: abs(one - line), default=0)
-        raise ArtifactError("", f"nothing is executed at line {line}", f"the nearest is {near}")
+        raise ArtifactError("", f"line {line} executes nothing", f"the nearest line that executes something is {near}")
 
     def _nth(self, name: str, count: int) -> int:
         numbers = [step.number for step in self.now.steps if step.name == name]
@@ -454,17 +457,19 @@ class Session:
             return numbers[count - 1]
         names = ", ".join(dict.fromkeys(step.name for step in self.now.steps))
         hint = f"there {'is' if len(numbers) == 1 else 'are'} {len(numbers)}" if numbers else f"there are {names}"
-        raise ArtifactError("", f"there is no {name}#{count}", hint)
+        raise ArtifactError("", f"{name}#{count} does not exist", hint)
 
     def _writer(self, name: str) -> int:
-        """The next step that writes a tile, from here on; the first one where none does."""
+        """Return the next step that writes a tile, or the first step that does if none follows."""
         if name not in self.now.variable_events:
             raise ArtifactError(
-                "", f"'{name}' is not an instruction, line or variable here", "write one such as 69, TADD#4 or v17"
+                "",
+                f"'{name}' is not an instruction, line or variable of this kernel",
+                "write a target such as 69, TADD#4 or v17",
             )
         writers = [step.number for step in self.now.steps if self._writes(step, name)]
         if not writers:
-            raise ArtifactError("", f"nothing writes '{name}'", "name a tile")
+            raise ArtifactError("", f"no step writes '{name}'", "name a tile that is written")
         ahead = [number for number in writers if number > self.at]
         return ahead[0] if ahead else writers[0]
 

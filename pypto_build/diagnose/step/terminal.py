@@ -1,4 +1,4 @@
-"""`step` in a terminal: the steps, both sources, what the instruction touched, and a line for commands."""
+"""`step` in a terminal: steps, both sources, the operands of the instruction, and a line for commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NARROW = 110
 
 
 class StepApp(App[None]):
-    """Moves through a session; `shown` has what the last command printed."""
+    """Shows a session in a terminal. `shown` is the output of the last command."""
 
     CSS = """
     #steps { width: 45%; height: 100%; border-right: solid $primary; text-wrap: nowrap; text-overflow: ellipsis; }
@@ -70,7 +70,7 @@ class StepApp(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Show where one stands."""
+        """Show the current step."""
         call = self.session.now.call
         self.title = f"task {self.session.recording.task} {call.kernel}"
         self.refresh_all()
@@ -83,14 +83,14 @@ class StepApp(App[None]):
         self.call_after_refresh(self.refresh_all)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Stand on the step under the cursor."""
+        """Move to the step under the cursor."""
         if event.option_index != self.session.at:
             self.session.at = event.option_index
             self.shown = []
             self.refresh_all()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Do what was typed."""
+        """Execute the typed command."""
         event.input.value = ""
         if event.value.strip():
             self.action_command(event.value.strip())
@@ -112,7 +112,7 @@ class StepApp(App[None]):
         self.refresh_all()
 
     def refresh_all(self) -> None:
-        """Draw everything for the step one stands on."""
+        """Redraw everything for the current step."""
         now, step = self.session.now, self.session.step
         steps = self.query_one("#steps", OptionList)
         if self._listed is not now:

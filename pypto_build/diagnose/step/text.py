@@ -46,7 +46,7 @@ def _text(value: float | int | None) -> str:
 
 
 def scalars_at(now: Stepped, at: int) -> list[ScalarValue]:
-    """All numbers at a step: those of the kernel, then those that only the module has."""
+    """Return all numbers at a step: first those of the kernel, then those that only the module has."""
     theirs = now.module_scalars(at)
     names = _names(now)
     values, used = [], set()
@@ -95,7 +95,9 @@ def _function(now: Stepped) -> Function | None:
 
 @dataclass
 class Flag:
-    """A flag between two pipes: the steps that set it last and that waited for it then, -1 where none has."""
+    """A flag between two pipes, with the step that last set it and the step that waited for it then. A missing step is
+    -1.
+    """
 
     source: str
     target: str
@@ -115,7 +117,7 @@ class Pipe:
 
 
 def flags_at(now: Stepped, at: int) -> list[Flag]:
-    """All flags that steps up to this one set or wait for: those that are set and not waited for first."""
+    """Return all flags that were set or waited for up to a step. Flags that are set and not waited for come first."""
     flags: dict[tuple[str, str, int], Flag] = {}
     for step in now.steps[: at + 1]:
         event = step.event
@@ -177,7 +179,7 @@ def step_line(now: Stepped, step: KernelStep, mark: str = " ") -> str:
 
 
 def where_lines(session: Session) -> Iterator[str]:
-    """The step one stands on: its line, what differs, its line of the module, its operands."""
+    """Return lines about the current step: its source line, the difference, its line of the module, its operands."""
     now, step = session.now, session.step
     yield f"{step_line(now, step, '>')}"
     yield from difference_lines(session)
@@ -247,7 +249,7 @@ def _difference(now: Stepped, contents: Contents) -> str:
 
 
 def list_lines(session: Session, around: int = _AROUND) -> Iterator[str]:
-    """The steps around the one one stands on."""
+    """Yield the steps around the current step."""
     now = session.now
     for step in now.steps[max(session.at - around, 0) : session.at + around + 1]:
         yield step_line(now, step, ">" if step.number == session.at else " ")
@@ -292,12 +294,16 @@ def _scalar_text(scalar: Scalar) -> str:
 
 
 def _shown(session: Session, name: str, before: bool) -> tuple[str, Contents]:
-    """A tile or a tensor by its name, or by what it is to the instruction. Raises ArtifactError."""
+    """Return a tile or tensor that is named by its variable or by its role in the instruction. Raises ArtifactError."""
     now, at = session.now, session.at
     if re.fullmatch(r"(dst|src|tmp)\d?", name) and name not in now.variable_events:
         roles = [operand.role for operand in now.operands(session.step) if operand.tile is not None]
         if name not in (*roles, *(f"{role}0" for role in roles)):
-            raise ArtifactError("", f"{session.step.label} has no '{name}'", f"it has {', '.join(roles) or 'no tiles'}")
+            raise ArtifactError(
+                "",
+                f"{session.step.label} has no operand '{name}'",
+                f"its operands are {', '.join(roles) or 'no tiles'}",
+            )
     for operand in now.operands(session.step):
         if name in (operand.role, f"{operand.role}0") and operand.tile is not None:
             title = f"{operand.role} {operand.name}".strip()
@@ -314,8 +320,8 @@ def _shown(session: Session, name: str, before: bool) -> tuple[str, Contents]:
                 return f"'{argument.name}'  {shape} {slot.dtype}", now.tensor(argument, at, before)
     names = [*now.variable_events, *(argument.name for argument in session.recording.arguments.values())]
     names_of_call = ", ".join(dict.fromkeys(names)) or "none"
-    hint = "it has no value yet" if name in now.variable_events else f"there are {names_of_call}"
-    raise ArtifactError("", f"'{name}' is not a tile, tensor or scalar here", hint)
+    hint = "the variable has no value yet" if name in now.variable_events else f"the names here are {names_of_call}"
+    raise ArtifactError("", f"'{name}' is not a tile, tensor or scalar at this step", hint)
 
 
 def matrix_lines(now: Stepped, contents: Contents, part: str | None = None) -> Iterator[str]:
@@ -365,11 +371,13 @@ def _part(part: str | None, shape: tuple[int, ...], wrong: Array) -> tuple[range
     for word, extent in zip(words, shape, strict=True):
         match = re.fullmatch(r"(\d{0,9})(?:(:)(\d{0,9}))?", word)
         if match is None or not word:
-            raise ArtifactError("", f"[{part}]: '{word}' is neither an index nor a range", "write I or I:J")
+            raise ArtifactError(
+                "", f"[{part}]: '{word}' is neither an index nor a range", "write an index I or a range I:J"
+            )
         first = int(match[1] or 0)
         last = int(match[3] or extent) if match[2] else first + 1
         if not 0 <= first < last <= extent:
-            raise ArtifactError("", f"[{part}]: {word} is outside of 0 to {extent - 1}", "name a smaller range")
+            raise ArtifactError("", f"[{part}]: {word} is not within 0 to {extent - 1}", "give a smaller range")
         ranges.append(range(first, last))
     return ranges[0], ranges[1]
 
@@ -400,7 +408,7 @@ def _cut(text: str, most: int = 72) -> str:
 
 
 def flag_lines(session: Session) -> Iterator[str]:
-    """Flags that are set and not waited for, and those that were waited for, the last first."""
+    """Yield the state of all flags. Flags that are set and not waited for come first."""
     now = session.now
     flags = flags_at(now, session.at)
     for flag in flags:
@@ -443,7 +451,7 @@ def scalar_lines(session: Session) -> Iterator[str]:
 
 
 def tile_lines(session: Session) -> Iterator[str]:
-    """All tiles that have an address by now, and how they stand to PyTorch."""
+    """Yield a line for each tile with an address: its range of values, and the difference from PyTorch."""
     now = session.now
     for variable in now.variables(session.at):
         if variable.tile is None:

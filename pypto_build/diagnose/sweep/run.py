@@ -1,4 +1,4 @@
-"""Runs cases: each in a process of its own, forked from one that has loaded everything, several of those at once."""
+"""Runs cases in parallel. Each runs in its own process, forked from a process that has loaded everything."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PLAINNESS = (
 
 
 def make(kind: str, seed: int, name: str, dtype: str, shape: Shape) -> bytes:
-    """The bytes of a floating-point tensor of ``shape``: they depend on nothing but the arguments."""
+    """Return the bytes of a floating-point tensor of ``shape``. Equal arguments give equal bytes."""
     generator = np.random.default_rng([seed, zlib.crc32(f"{name} {kind}".encode())])
     with np.errstate(all="ignore"):
         values = np.asarray(_MAKERS[kind](generator, shape, dtype), dtype=np.float32)
@@ -69,7 +69,7 @@ def _filled(value: float) -> Callable[[np.random.Generator, Shape, str], Values]
 
 
 def _denormals(generator: np.random.Generator, shape: Shape, dtype: str) -> Values:
-    """Between zero and the smallest normal number, of either sign; of types that have none, zeros."""
+    """Return numbers of both signs below the smallest normal number, or zeros for a type without denormal numbers."""
     exponent, mantissa = _bits(dtype)
     smallest = 2.0 ** (2 - (1 << (exponent - 1)))
     return generator.integers(-(1 << mantissa) + 1, 1 << mantissa, shape) * (smallest / (1 << mantissa))
@@ -146,7 +146,7 @@ _FLOATS = frozenset(row.torch for row in DTYPES.values() if row.is_float)
 
 @dataclass(frozen=True)
 class Symbol:
-    """A dynamic size: the dimensions (parameter, axis) that have it, and what it is in the artifact's own data."""
+    """A dynamic size: the dimensions (parameter, axis) that have it, and its value in the artifact's data."""
 
     size: int
     places: tuple[tuple[str, int], ...]
@@ -179,7 +179,7 @@ def plainness(case: SweepCase, elements: int) -> tuple[int, int, int]:
 
 
 def symbols(interface: Interface, binding: Binding) -> tuple[Symbol, ...]:
-    """The dynamic sizes. Those that are equal in the artifact's data are taken for one: nothing else tells."""
+    """Return the dynamic sizes. Dimensions that are equal in the artifact's data are assumed to have the same size."""
     shapes = {tensor.name: tensor.shape for tensor in binding.tensors}
     by_size: dict[int, list[tuple[str, int]]] = {}
     for param in interface.params:
@@ -195,10 +195,12 @@ def seeds_of(text: str) -> list[int]:
     for part in text.split(","):
         match = _SEEDS.match(part.strip())
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise ArtifactError(f"SEEDS={text}", "is not a range of seeds", "give 1-200, or several with commas")
+            raise ArtifactError(
+                f"SEEDS={text}", "is not a range of seeds", "give a range such as 1-200, or several with commas"
+            )
         first, last = int(match[1]), int(match[2] or match[1])
         if last - first >= _MOST_SEEDS:
-            raise ArtifactError(f"SEEDS={text}", f"names more than {_MOST_SEEDS:,}", "give fewer")
+            raise ArtifactError(f"SEEDS={text}", f"contains more than {_MOST_SEEDS:,} seeds", "give fewer seeds")
         seeds += range(first, last + 1)
     return list(dict.fromkeys(seeds))
 
@@ -213,7 +215,7 @@ def kinds_of(text: str) -> list[str]:
             raise ArtifactError(
                 f"VALUES={text}",
                 f"'{name}' is not a kind of values",
-                f"one of {', '.join(GROUPS)}; or {', '.join(every)}",
+                f"use one of {', '.join(GROUPS)}; or {', '.join(every)}",
             )
         chosen += GROUPS.get(name, (name,))
     chosen = list(dict.fromkeys(chosen))
@@ -229,7 +231,7 @@ def sizes_of(text: str, symbols_of_run: Sequence[Symbol]) -> list[tuple[int, ...
     if not text:
         return [tuple(symbol.size for symbol in symbols_of_run)]
     if not symbols_of_run:
-        raise ArtifactError(f"SHAPES={text}", "no dimension of the artifact is dynamic", "leave it out")
+        raise ArtifactError(f"SHAPES={text}", "the artifact has no dynamic dimension", "leave out SHAPES=")
     if text == "auto":
         return _sizes_around(symbols_of_run)
     sizes = []
@@ -238,14 +240,16 @@ def sizes_of(text: str, symbols_of_run: Sequence[Symbol]) -> list[tuple[int, ...
         if len(words) != len(symbols_of_run) or not all(word.isdecimal() and 0 < len(word) < 10 for word in words):
             named = "x".join(symbol.name for symbol in symbols_of_run)
             raise ArtifactError(
-                f"SHAPES={text}", f"'{part}' is not a size for {named}", "give 1,7,64, or 1x16,7x32; auto"
+                f"SHAPES={text}", f"'{part}' is not a size for {named}", "give sizes as 1,7,64, or 1x16,7x32, or auto"
             )
         sizes.append(tuple(map(int, words)))
     return list(dict.fromkeys(sizes))
 
 
 def _sizes_around(symbols_of_run: Sequence[Symbol]) -> list[tuple[int, ...]]:
-    """One, two, odd ones, one less and one more than the data has: each dynamic size by itself, then all."""
+    """Return sizes to try: 1, 2, 7, half of the data's size, and one less and one more. Each dynamic size varies alone,
+    then all are 1.
+    """
     own = tuple(symbol.size for symbol in symbols_of_run)
     sizes = [own]
     for at, symbol in enumerate(symbols_of_run):
@@ -267,14 +271,16 @@ def chosen_of(text: str, every: Sequence[SweepCase]) -> list[SweepCase]:
     match = _SEEDS.match(text)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 1 <= first <= last <= len(every):
-        raise ArtifactError(f"CASES={text}", f"is not a range of 1-{len(every)}", "give 51-100, or 17")
+        raise ArtifactError(
+            f"CASES={text}", f"is not a range within 1-{len(every)}", "give a range such as 51-100, or a number"
+        )
     return list(every[first - 1 : last])
 
 
 def bound(binding: Binding, case: SweepCase, symbols_of_run: Sequence[Symbol]) -> Binding:
-    """The arguments of a case: floating-point inputs of its kind, sizes of its own.
+    """Return the arguments of a case, with its kind of floating-point values and its sizes.
 
-    Raises a usage error for a tensor of whole numbers whose size changes: its values at another size are unknown.
+    Raises a usage error if the size of an integer tensor changes, because its values at another size are unknown.
     """
     sizes = {axis: size for symbol, size in zip(symbols_of_run, case.sizes, strict=True) for axis in symbol.places}
     return replace(binding, tensors=tuple(_bound(tensor, case, sizes) for tensor in binding.tensors))
@@ -288,8 +294,8 @@ def _bound(tensor: TensorArg, case: SweepCase, sizes: dict[tuple[str, int], int]
         values = make(case.kind, case.seed, tensor.name, tensor.dtype, shape)
         return replace(tensor, shape=shape, initial=values, golden=None)
     if shape != tensor.shape:
-        what = f"'{tensor.name}' has integers and a dynamic size"
-        raise ArtifactError("SHAPES=", f"{what}, so its values at another size are unknown", "sweep without SHAPES=")
+        what = f"'{tensor.name}' has an integer type and a dynamic size"
+        raise ArtifactError("SHAPES=", f"{what}, so its values for another size are unknown", "leave out SHAPES=")
     return replace(tensor, golden=None)
 
 
@@ -382,7 +388,9 @@ def _percentiles(values: Sequence[float]) -> tuple[float, float, float, float]:
 
 
 def proposal(errors: Sequence[OutputError]) -> tuple[float | None, float | None, str]:
-    """A relative and an absolute tolerance for one output, and why; none where no tolerance makes sense."""
+    """Return a relative and an absolute tolerance for one output, and the reason. They are None if no tolerance makes
+    sense.
+    """
     row = TORCH[errors[0].dtype]
     counted = [one for one in errors if not one.not_finite]
     worst = max((one.max_abs for one in errors), default=0.0)
@@ -470,7 +478,7 @@ class Sweep:
     timeout_s: float
 
     def run(self, case: SweepCase) -> Result:
-        """One case, in a process of its own."""
+        """Run one case in a separate process."""
         progress = Progress()
         try:
             return in_child(lambda: self._inside(case, progress), progress, self.timeout_s)
@@ -478,7 +486,9 @@ class Sweep:
             return Result(case.seed, case.kind, case.sizes, "fault", message=fault.error.message)
 
     def data(self, case: SweepCase) -> tuple[Binding, dict[str, bytes]]:
-        """The arguments of a case, and what its outputs should be; nothing where the reference does not know."""
+        """Return the arguments of a case and its expected outputs. There are no outputs if the reference cannot compute
+        them.
+        """
         binding = bound(self.launch.binding, case, self.symbols)
         progress = Progress()
         try:
@@ -577,7 +587,7 @@ def run_all(sweep: Sweep, cases: Sequence[SweepCase], jobs: int) -> Iterator[Res
 
 
 def _received(pipe: Any) -> Result | None:
-    """A result, or the error for which a share could not go on; None at the end."""
+    """Return the next result of a worker, or None at its end. Raises the error that stopped the worker."""
     try:
         data = pipe.recv_bytes()
     except EOFError:

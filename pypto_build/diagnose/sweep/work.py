@@ -1,4 +1,4 @@
-"""The whole of a sweep: cases, results, the smallest that fails, what the errors say."""
+"""A whole sweep: cases, results, the smallest case that fails, and a summary of the errors."""
 
 from __future__ import annotations
 
@@ -102,7 +102,11 @@ def sweep(options: argparse.Namespace) -> int:
     chosen = chosen_of(options.cases, every)
     root = _scratch_root(options)
     if by_modules and not any(options.artifact.glob("ptoas/**/*.pto")):
-        raise ArtifactError(options.artifact / "ptoas", "holds no .pto modules", "sweep needs them, or a golden.py")
+        raise ArtifactError(
+            options.artifact / "ptoas",
+            "contains no .pto modules",
+            "add a golden.py, which sweep can use in place of the modules",
+        )
     rtol, atol = tolerances(options.artifact, options.rtol, options.atol)
     whole = Sweep(launch, sizes, MODULES if by_modules else GOLDEN, rtol, atol, options.timeout)
     refuse_here(options, DATA=data)
@@ -114,7 +118,7 @@ def sweep(options: argparse.Namespace) -> int:
     smallest = min(failing, key=lambda one: plainness(one.case, one.elements), default=None)
     errors = _distributions(results)
     if interrupted:
-        print(f"[sweep] Ctrl-C after {len(results)} of {len(chosen)} cases")
+        print(f"[sweep] interrupted after {len(results)} of {len(chosen)} cases")
     print("\n".join(_lines(whole, results, errors)))
     if options.json:
         names = [symbol.name for symbol in sizes]
@@ -123,7 +127,7 @@ def sweep(options: argparse.Namespace) -> int:
     if smallest is not None:
         _keep(whole, smallest.case, root)
         short = shlex.quote(os.path.relpath(root))
-        print(f"[sweep] the smallest that fails, {smallest.case.title}: scons replay JIT={short}")
+        print(f"[sweep] the smallest case that fails, {smallest.case.title}: scons replay JIT={short}")
     return _INTERRUPTED if interrupted else 1 if failing else 0
 
 

@@ -24,6 +24,7 @@ from pypto_build.artifact.compiled_files import program_of
 from pypto_build.artifact.errors import ArtifactError, require_torch
 from pypto_build.artifact.files import write_bytes
 from pypto_build.artifact.last_pass import LAST_PASS
+from pypto_build.artifact.modules import spliced_modules
 from pypto_build.diagnose import console
 from pypto_build.diagnose.console import add_chips, command, taking_long, tool_parser
 from pypto_build.diagnose.findings import Finding, Report, as_json, as_sarif, read_report, state_of
@@ -90,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 class Triage:
-    """The instruments on one artifact, and what they said."""
+    """The instruments for one artifact, and their results."""
 
     def __init__(self, options: argparse.Namespace, verdict: Verdict, repeat: Repeat) -> None:
         self.options, self.verdict, self.repeat = options, verdict, repeat
@@ -98,7 +99,7 @@ class Triage:
         self.remedy: bool | None = None  # whether it passes with the edits of the first finding; None: not tried
 
     def run(self) -> None:
-        """Run what is needed, cheapest first."""
+        """Run the instruments that are needed, the cheapest first."""
         steps: dict[str, Callable[[], None]] = {
             "edits": self._edited,
             "golden": self._golden,
@@ -128,7 +129,7 @@ class Triage:
             self.remedy = try_edits(load_artifact(self.options.artifact), first.edits, scratch, words)
 
     def _edited(self) -> None:
-        """Put back what was edited since the last pass, and see whether it passes."""
+        """Undo the edits since the last pass in a copy, and check whether the copy passes."""
         options = self.options
         program = program_of(options.artifact)
         if options.until or self.verdict.status == "pass" or is_distributed(options.artifact):
@@ -152,7 +153,7 @@ class Triage:
         return ["--platform", self.options.platform, *vintage]
 
     def _golden(self) -> None:
-        """Check that the golden is that of the reference and the inputs."""
+        """Check that the golden is the reference's result for the inputs."""
         options = self.options
         program = program_of(options.artifact)
         if options.until or self.verdict.status != "mismatch" or options.data:
@@ -215,7 +216,7 @@ class Triage:
         return ["--memory-model", self.options.memory_model] if self.options.memory_model else []
 
     def _tool(self, name: str, words: Sequence[str]) -> None:
-        """Run an instrument on what is built, and take the findings that it leaves."""
+        """Run an instrument on the built artifact, and read the findings that it writes."""
         options = self.options
         kept = options.build_dir / "findings" / f"{name}.json"
         kept.unlink(missing_ok=True)
@@ -246,7 +247,7 @@ class Triage:
         return ["--binaries", str(self.options.kernels)] if self.options.kernels else []
 
     def _of_the_run(self) -> Iterator[str]:
-        """The flags that every instrument with a run of its own takes."""
+        """Return the flags of all instruments that start a run."""
         options = self.options
         flags = ("--data", "--seed", "--timeout", "--numerics", *(("--world", "--devices") if options.chip else ()))
         for flag in flags:
@@ -263,7 +264,7 @@ class Triage:
             self.answer.excluded.append(f"{_LOOKED_FOR[name]} ({name})")
 
     def request(self) -> Request:
-        """A run like that of the verdict, with results of its own."""
+        """Return the request for a run like the verdict's, with separate results."""
         options = self.options
         return replace(
             request_of(
@@ -330,7 +331,7 @@ def _keep(options: argparse.Namespace, findings: Sequence[Finding], outcome: Tes
 
 
 def lines_of(triage: Triage) -> Iterator[str]:
-    """The answer: the cause, what else was found, what is excluded, what was not looked at."""
+    """Return the lines of the answer: the cause, other findings, excluded causes, and checks that were not made."""
     answer, verdict = triage.answer, triage.verdict
     errors = [finding for finding in answer.ranked if finding.level == "error"]
     also = [finding for finding in answer.ranked if finding not in errors[:1]]
@@ -346,6 +347,9 @@ def lines_of(triage: Triage) -> Iterator[str]:
         yield f"[triage] {verdict.artifact}: {_ended(verdict)}, and no instrument finds a cause"
     if answer.evidence.varied:
         yield f"    other bits {answer.evidence.varied}: it depends on the order, or on memory that nobody wrote"
+    for module in spliced_modules(triage.options.artifact, triage.options.build_dir):
+        says = "was edited: its kernels' own bodies are not spliced, and the run assembled the module"
+        yield f"    also: ptoas/{module.name} {says}; to splice it: scons splice WRITE=1"
     for finding in also[:_ALSO]:
         yield f"    also: {finding.position}{': ' if finding.position else ''}{finding.message} [{finding.rule}]"
     if len(also) > _ALSO:

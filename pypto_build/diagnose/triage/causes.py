@@ -36,9 +36,9 @@ _LIKELY, _POSSIBLE, _BESIDE = 70, 50, 20
 
 @dataclass(frozen=True)
 class Circumstances:
-    """Evidence besides findings: the verdict of the replay, and results of other orders of its tasks.
+    """Evidence besides findings: the verdict of the replay, and results of other task orders.
 
-    ``orders`` counts the orders that were run. ``varied`` names those with other bits than the first, if any.
+    ``orders`` counts the orders that were run. ``varied`` names those whose outputs differ from the first.
     """
 
     verdict: Verdict
@@ -58,7 +58,7 @@ class Circumstances:
 
 @dataclass
 class Answer:
-    """The findings of all instruments, and what was excluded or not looked at."""
+    """The findings of all instruments, the excluded causes, and the checks that were not made."""
 
     evidence: Circumstances
     findings: list[Finding] = field(default_factory=list)
@@ -66,7 +66,9 @@ class Answer:
     left_out: list[str] = field(default_factory=list)
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Take what an instrument found. An order that changes the outputs tells what other findings are worth."""
+        """Add the findings of an instrument. If another task order changes the outputs, other findings are weighed by
+        that.
+        """
         self.findings += in_order(findings)
         if not self.evidence.varied and any(finding.rule == _OF_RUNS for finding in self.findings):
             self.evidence = replace(self.evidence, varied="in another legal order")

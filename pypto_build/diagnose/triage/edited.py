@@ -1,7 +1,7 @@
-"""Finds what was edited, and whether the replay passes with it put back.
+"""Finds edits, and checks whether the replay passes without them.
 
-Edits are those since the last pass. Where there was none, they are what differs from what the compiler makes of the
-program. That is one replay of a copy, and one for each hunk where there are several.
+Edits are counted from the last pass, or from the compiler's output if there was no pass. The check is one replay of a
+copy, and one for each hunk if there are several.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Edits:
 
 
 class Trials:
-    """Replays of copies of an artifact with files put back. ``words`` are those of a replay."""
+    """Replays of copies of an artifact in which edits are undone. ``words`` are the options of a replay."""
 
     def __init__(self, artifact: Artifact, build_dir: Path, words: Sequence[str]) -> None:
         self.artifact, self.words = artifact, words
@@ -56,9 +56,11 @@ class Trials:
             return Edits([], every, since)
         for hunk in hunks[:_MOST_HUNKS] if len(hunks) > 1 else ():
             if self.pass_with({hunk.change.path: hunk.before}):
-                return Edits([_finding([hunk], since, "with this put back it passes")], every, since)
+                return Edits([_finding([hunk], since, "the replay passes if this edit is undone")], every, since)
         says = (
-            "with this put back it passes" if len(hunks) == 1 else f"with these {len(hunks)} edits put back it passes"
+            "the replay passes if this edit is undone"
+            if len(hunks) == 1
+            else (f"the replay passes if these {len(hunks)} edits are undone")
         )
         return Edits([_finding(hunks, since, says)], every, since)
 
@@ -84,11 +86,11 @@ def edited_findings(
     every = [hunk.change for hunk in hunks]
     if not trials.pass_with({name: copy.read_bytes() for name, copy in inside.items()}):
         return Edits([], every, since)
-    return Edits([_finding(hunks, since, "the artifact that was compiled before passes")], every, since)
+    return Edits([_finding(hunks, since, "the artifact that was compiled before the edit passes")], every, since)
 
 
 def _compiled(artifact: Artifact, program: Path, output: Path, flags: Sequence[str]) -> dict[str, Path]:
-    """Compile the program; return those files of the artifact that are otherwise, from there."""
+    """Compile the program, and return the compiled files that differ from the artifact's."""
     if not compile_program(program, output, flags):
         return {}
     libraries = {}
@@ -107,7 +109,7 @@ def _finding(hunks: Sequence[Edited], since: str, says: str) -> Finding:
         f"{since}, and {says}: {_words(first)}",
         first.path,
         first.line,
-        "put it back, or look at it again",
+        "undo the edit, or correct it",
         detail=tuple(f"edited too: {hunk.change.words}" for hunk in hunks[1:_SHOWN]),
         edits=tuple(
             Edit(one.path, one.line, one.new, one.old) for one in lines if "\n" not in one.old + one.new and one.new

@@ -22,7 +22,7 @@ _ORDERS: tuple[tuple[str, Mapping[str, SettingValue]], ...] = (
 
 @dataclass(frozen=True)
 class Orders:
-    """Runs with other orders: their number besides the first, and those with other bits or another end."""
+    """Runs with other task orders: their number, and those with other outputs or another result."""
 
     runs: int = 0
     varied: str = ""

@@ -18,7 +18,7 @@ from pypto_build.diagnose.triage.scratch import compile_program, copy_artifact, 
 
 @dataclass(frozen=True)
 class Reference:
-    """The script of a golden: golden.py of the artifact, else the one that the compiler makes of the program."""
+    """The script that computes a golden: the artifact's golden.py, or one that the compiler makes from the program."""
 
     path: Path
     name: str = "golden.py"
@@ -41,9 +41,10 @@ def reference_of(artifact: Artifact, program: Path | None, scratch: Path, flags:
 def golden_findings(
     artifact: Artifact, build_dir: Path, words: Sequence[str], program: Path | None = None, flags: Sequence[str] = ()
 ) -> tuple[list[Finding], str]:
-    """Return what was changed since the golden was made; else what it follows from, empty if nothing tells.
+    """Return the inputs that changed since the golden was computed, or a sentence that says what the golden follows
+    from.
 
-    ``words`` are those of a replay, ``flags`` those to compile ``program`` with if there is no golden.py.
+    ``words`` are the options of a replay. ``flags`` are those to compile ``program`` with if there is no golden.py.
     """
     root, scratch = artifact.root, build_dir / "triage" / "golden"
     reference = reference_of(artifact, program, build_dir / "triage" / "reference", flags)
@@ -57,8 +58,11 @@ def golden_findings(
     anew = reference.is_recorded and _passes_anew(artifact, reference, scratch, words)
     outputs = [path for path in changed if path.startswith("data/out/")]
     sources = [path for path in changed if path not in outputs]
-    says = f"data/out was made from another {' and '.join(sources)}: the golden is stale" if sources else (
-        f"{outputs[0]} is not what the reference made"
+    says = (
+        f"data/out was computed from other contents of {' and '.join(sources)}: "
+        f"the golden is stale"
+    ) if sources else (
+        f"{outputs[0]} is not what the reference computed"
     )  # fmt: skip
     proved = "; made anew, it passes" if anew else ""
     level: Level = "error" if anew or not reference.is_recorded else "warning"
@@ -87,7 +91,7 @@ def _passes_anew(artifact: Artifact, reference: Reference, scratch: Path, words:
 def _run_reference(
     artifact: Artifact, reference: Reference, scratch: Path, words: Sequence[str]
 ) -> tuple[list[Finding], str]:
-    """Run the reference on the inputs in a copy, and compare what it makes with the golden."""
+    """Run the reference on the inputs in a copy, and compare its outputs with the golden."""
     copy, hint = _computed(artifact, reference, scratch), _make_anew(artifact.root)
     if copy is None:
         says = f"{reference.name} fails on data/in"
@@ -97,7 +101,7 @@ def _run_reference(
         differs = _difference(artifact.root / name, path)
         if differs:
             right = passes(copy, scratch, words)
-            says = f"{reference.name} makes another {name} of data/in: {differs}"
+            says = f"{reference.name} computes another {name} from data/in: {differs}"
             says += "; with that one it passes" if right else ""
             level: Level = "error" if right else "warning"
             return [Finding("triage/stale-golden", says, name, 0, hint, level)], ""
@@ -118,7 +122,7 @@ def _difference(path: Path, made: Path) -> str:
 
 
 def _digest(path: Path) -> str:
-    """The digest of a file; empty if there is none."""
+    """Return the digest of a file, or an empty text if there is no file."""
     try:
         return digest_of(path)
     except OSError:

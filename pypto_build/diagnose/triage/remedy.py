@@ -12,8 +12,11 @@ from pypto_build.diagnose.triage.scratch import copy_artifact, passes
 
 
 def try_edits(artifact: Artifact, edits: Sequence[Edit], scratch: Path, words: Sequence[str]) -> bool | None:
-    """Return whether a copy with the edits passes; None where they are not of the artifact or fit no line, so that
-    nothing was tried. ``words`` are those of a replay."""
+    """Return True if a copy with the edits passes. Returns None if they are not edits of the artifact or do not fit its
+    lines, so that nothing was tried.
+
+    ``words`` are the options of a replay.
+    """
     if not all(_is_inside(edit.path) for edit in edits):
         return None
     texts: dict[str, list[str]] = {}

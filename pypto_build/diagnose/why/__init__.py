@@ -1,1 +1,1 @@
-"""Why an element has the value it has: from an output back through the instructions whose bytes flowed into it."""
+"""Explains the value of an element: follows its bytes from an output back through the instructions that made them."""

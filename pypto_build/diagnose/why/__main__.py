@@ -41,7 +41,7 @@ def main(options: argparse.Namespace) -> int:
 
     if options.from_ and options.out:
         raise ArtifactError(
-            "", f"OUT={options.out} and FROM={options.from_} exclude each other", "leave one of them out"
+            "", f"OUT={options.out} and FROM={options.from_} cannot be used together", "leave out one of the two"
         )
     top: msgspec.Struct
     if options.from_:

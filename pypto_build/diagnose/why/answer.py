@@ -209,7 +209,7 @@ class Chain:
         return link
 
     def _differs(self, actual: float | None, expected: float, dtype: str, all_: Array) -> bool:
-        """Beyond what is allowed, or what rounding explains in a tile with values as large as these."""
+        """Return True if the difference exceeds the limits, or what rounding explains in a tile with such values."""
         if actual is None:
             return False
         return bool(differ(np.array(actual), np.array(expected), dtype, self.limits, all_))
@@ -253,7 +253,7 @@ def _on_chip(tile: Tile, row: int, col: int) -> str:
 
 
 def _named(name: str, slot: TensorView, offset: int) -> str:
-    """`'g' [127, 0]`; by its byte where it is outside of what the task was given of the buffer."""
+    """Return a name such as `'g' [127, 0]`, or the byte in the buffer if it lies outside of the task's view."""
     item = np.dtype(STORAGE[slot.dtype]).itemsize
     left, index = offset // item - slot.offset, []
     for extent, stride in zip(slot.shape, slot.strides, strict=True):
@@ -289,7 +289,7 @@ _OTHERS = 12
 
 
 def answer(options: argparse.Namespace) -> Link:
-    """The chain of the element that is asked for; it and those of others of a range are kept for the report.
+    """Return the chain of an element. For a range, the chains of its other elements are kept for the report.
 
     Raises ArtifactError and RunFault.
     """
@@ -308,7 +308,9 @@ def forward(options: argparse.Namespace) -> Forward:
     launch, checked = _launched(options)
     names = [tensor.name for tensor in launch.binding.tensors]
     if options.from_ not in names:
-        raise ArtifactError("", f"FROM={options.from_} is not a tensor of the program", f"it has {', '.join(names)}")
+        raise ArtifactError(
+            "", f"FROM={options.from_} is not a tensor of the program", f"the tensors are {', '.join(names)}"
+        )
     number = names.index(options.from_)
     chosen = elements(options.at, launch.binding.tensors[number].shape)
     text = in_child(lambda: _forward_in_child(launch, checked, number, chosen), Progress(), options.timeout)
@@ -372,7 +374,7 @@ def _output(launch: Launch, name: str) -> int:
     number = next((i for i, tensor in enumerate(tensors) if tensor.name == name), None)
     if number is None or number not in outputs:
         names = ", ".join(tensors[i].name for i in outputs) or "none"
-        raise ArtifactError("", f"OUT={name} is not an output of the program", f"it has {names}")
+        raise ArtifactError("", f"OUT={name} is not an output of the program", f"the outputs are {names}")
     return number
 
 
@@ -381,7 +383,9 @@ def elements(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
     parts = [part.strip() for part in text.split(",")] if text else []
     if len(parts) != len(shape):
         example = ",".join("0" for _ in shape)
-        raise ArtifactError("", f"AT={text} does not fit the shape {list(shape)}", f"give it as AT={example}")
+        raise ArtifactError(
+            "", f"AT={text} does not fit the shape {list(shape)}", f"give an index such as AT={example}"
+        )
     ranges = []
     for part, extent in zip(parts, shape, strict=True):
         low, colon, high = part.partition(":")
@@ -389,9 +393,11 @@ def elements(text: str, shape: tuple[int, ...]) -> tuple[slice, ...]:
             first = int(low) if low or not colon else 0
             last = (int(high) if high else extent) if colon else first + 1
         except ValueError:
-            raise ArtifactError("", f"AT={text}: '{part}' is neither an index nor a range", "write I or I:J") from None
+            raise ArtifactError(
+                "", f"AT={text}: '{part}' is neither an index nor a range", "write an index I or a range I:J"
+            ) from None
         if not 0 <= first < last <= extent:
-            raise ArtifactError("", f"AT={text}: {part} is outside of 0 to {extent - 1}", f"the shape is {list(shape)}")
+            raise ArtifactError("", f"AT={text}: {part} is not within 0 to {extent - 1}", f"the shape is {list(shape)}")
         ranges.append(slice(first, last))
     return tuple(ranges)
 

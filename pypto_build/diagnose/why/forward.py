@@ -85,7 +85,7 @@ def reached(name: str, tile: Tile, carries: Array, result: Tile) -> Array:
 
 
 def _spread(mask: Array, high: int, wide: int) -> Array:
-    """A mask in the shape of a result: a single row or column stands for all."""
+    """Return a mask in the shape of a result. A single row or column is repeated."""
     spread = np.zeros((high, wide), bool)
     rows = high if mask.shape[0] == 1 else min(high, mask.shape[0])
     cols = wide if mask.shape[1] == 1 else min(wide, mask.shape[1])
@@ -94,7 +94,7 @@ def _spread(mask: Array, high: int, wide: int) -> Array:
 
 
 def _one(row: int, col: int, tile: Tile) -> tuple[Array, Array]:
-    """One element; of an operand that is a single row, column or value, the one that is used for all."""
+    """Return the index of one element. If the operand has a single row or column, its only row or column is used."""
     high, wide = tile.operand.height, tile.operand.width
     return np.array([row if row < high else 0]), np.array([col if col < wide else 0])
 
@@ -212,15 +212,16 @@ def last_store(instructions: list[Instruction], before: int, address: int) -> tu
 
 @dataclass
 class Cone:
-    """Calls, the last first, and the bytes that they load and none of them has stored."""
+    """Calls, the last one first, and the bytes that they load but none of them stores."""
 
     calls: list[Call] = field(default_factory=list)
     left: Intervals = field(default_factory=Intervals)
 
 
 def cone_of(first_run: FirstRun, needed: Intervals, before: int, calls: Iterable[Call] = ()) -> Cone:
-    """The calls of tasks before number `before` that have a part in what the bytes hold then, or in what calls that are
-    `calls` load; these are among them."""
+    """Return the calls of tasks before number `before` that contribute to the bytes, or to what `calls` load. The cone
+    includes `calls`.
+    """
     blocks_of: dict[int, set[int]] = {}
     for number, block in calls:
         blocks_of.setdefault(number, set()).add(block)
@@ -239,7 +240,7 @@ def cone_of(first_run: FirstRun, needed: Intervals, before: int, calls: Iterable
 
 
 def _storing(first_run: FirstRun, number: int, needed: Intervals, blocks: set[int]) -> set[int]:
-    """The blocks of a task that store some of the bytes, and those whose stores they load."""
+    """Return the blocks of a task that store some of the bytes, and the blocks whose stores they load."""
     regions = first_run.regions_of(number)
     if first_run.is_opaque(number):
         args = [arg.span for arg in first_run.tasks[number].args if arg.writes]
@@ -290,7 +291,7 @@ def _before(first_run: FirstRun, number: int, needed: Intervals, blocks: set[int
 
 
 def reached_by(first_run: FirstRun, source: Intervals) -> list[Call]:
-    """Calls that load the bytes, or what such calls store, in order; more than those that truly have them."""
+    """Return the calls, in order, that may load the bytes or the results of such calls."""
     carried, calls = source, []
     low, high = first_run.loaded_hulls
     for number in range(len(first_run.tasks)):
@@ -355,8 +356,9 @@ class Forward(msgspec.Struct):
 
 
 class Walk:
-    """Follows bytes through the tasks in the order of submission. `tainted` are those that carry the elements, by their
-    addresses in the first run."""
+    """Follows bytes through the tasks in the order of submission. `tainted` are the bytes that depend on the elements,
+    by their addresses in the first run.
+    """
 
     def __init__(self, first_run: FirstRun, source: Intervals, runs: Callable[[Plan], Runs]) -> None:
         self.first_run, self.tainted = first_run, source
@@ -367,14 +369,14 @@ class Walk:
         self._runs = runs(self._plan)
 
     def _plan(self, call: Call) -> tuple[list[Call], list[Call] | None]:
-        """With a call those that come after it; needed is what they load."""
+        """Return a call with the calls that follow it, and the calls that provide what they load."""
         at = self._calls.index(call)
         chosen = as_many(self.first_run, self._calls[at:])
         last = max(chosen)[0] + 1
         return chosen, cone_of(self.first_run, Intervals(), last, chosen).calls if self.first_run.by_itself else None
 
     def follow(self) -> None:
-        """Go through all calls that load what carries; what others store over it carries nothing any more."""
+        """Visit all calls that load tainted bytes. Bytes that another value overwrites are no longer tainted."""
         blocks: dict[int, list[int]] = {}
         for number, block in self._calls:
             blocks.setdefault(number, []).append(block)
@@ -520,7 +522,7 @@ class _Pushed:
         self.carries: dict[tuple[int, int], Array] = {}  # of what was pushed, by member and instruction
 
     def in_turns(self) -> Iterator[tuple[Traced, Instruction]]:
-        """The instructions of all members, those that pop after those that push."""
+        """Yield the instructions of all members. A pop follows the push that it takes."""
         at = [0] * len(self._members)
         while any(position < len(one.instructions) for position, one in zip(at, self._members, strict=True)):
             went_on = False

@@ -60,12 +60,12 @@ class Summary(msgspec.Struct):
 
 
 class Link(msgspec.Struct):
-    """One element on the way: where it lies, what made it, its value, and the value that the reference has there.
+    """One element of a chain: its position, the instruction that made it, its value, and the reference's value.
 
-    ``parts``: the reference has another value here, and none of its sources differs. ``where`` is `'g' [3, 7]` or
-    `UB 0x0 [3, 7]`. ``of`` are the links it was made of; if they are only some, ``combined`` is the number of all.
-    A link that is ``cut`` was not followed further. ``instead`` is the operation of the module in place of the
-    instruction.
+    ``parts`` is true if it differs from the reference and none of its sources does. ``where`` is `'g' [3, 7]` or `UB
+    0x0 [3, 7]`. ``of`` are the links that it was made from; if these are only some of them, ``combined`` is the number
+    of all. A link that is ``cut`` was not followed further. ``instead`` is the module's operation if it differs from
+    the instruction.
     """
 
     where: str
@@ -103,7 +103,7 @@ class _Document(msgspec.Struct):
 
 
 def keep(build_dir: Path, root: Path, chains: Sequence[KeptChain]) -> None:
-    """Add chains to those that hold for the artifact as it is now; the latest of an element counts."""
+    """Add chains to the file of the artifact's current state. A new chain replaces an older one of the same element."""
     state = state_of(root)
     try:
         chains_before = read_kept(build_dir, root)

@@ -1,7 +1,8 @@
-"""The second runs of `why`: calls of the cone once more as compiled, every instruction traced, and by the reference.
+"""The second runs of `why`: calls of the cone run again as compiled, with every instruction traced, and by the
+reference.
 
-Calls outside of the cone are left out where those within depend on others by what they load alone; else everything
-runs. So many calls are traced at a time as fit into memory, beginning with the one that is asked for.
+Calls outside of the cone are skipped if the loads of the calls inside are known exactly; otherwise, everything runs. As
+many calls are traced at a time as fit into memory, beginning with the requested one.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class FirstRun:
 
     @cached_property
     def loaded_hulls(self) -> tuple[list[int], list[int]]:
-        """The same of what it may load."""
+        """The first byte that each task may load, and one past the last."""
         return self._hulls(READ, lambda arg: arg.reads)
 
     def _hulls(self, kind: int, of: Callable[[Any], bool]) -> tuple[list[int], list[int]]:
@@ -132,7 +133,7 @@ class FirstRun:
 
 
 def find(launch: Launch, checked: Path) -> FirstRun:
-    """Run everything, with the checked kernels in place of the usual. The arena has what it leaves."""
+    """Run everything with the checked kernels. The arena then holds the results."""
     directory = launch.build_dir / "why" / "find"
     directory.mkdir(parents=True, exist_ok=True)
     run(
@@ -204,7 +205,7 @@ _CALLS, _BYTES, _TIMES = 48, 64 << 20, 8
 
 
 class Values(Mapping[int, np.ndarray[Any, Any]]):
-    """Values by the number of the instruction, decoded when they are asked for: of a large call not all at once."""
+    """Decoded values by the number of the instruction. They are decoded on access, because a large call has many."""
 
     def __init__(self) -> None:
         self._stored: dict[int, tuple[Event, str]] = {}
@@ -237,9 +238,9 @@ class Expected:
 
 @dataclass
 class Traced:
-    """One member of one block of a task: its instructions, and what they should have written.
+    """One member of one block of a task: its instructions, and the values that they should have written.
 
-    `slots` are the tensors of the task in the run that traced it, in the order of its arguments, with `names`.
+    `slots` are the task's tensors in the run that traced it, in the order of its arguments, with `names`.
     """
 
     task: int
@@ -260,15 +261,12 @@ class Traced:
         return None
 
 
-_Told = Mapping[tuple[int, int, int], tuple[list[Event], list[str]]]
-
-
 @dataclass
 class _Runs:
-    """The results of one round.
+    """The results of one round of runs.
 
-    Tensors and kernels (by member) are those of each task. Events of the reference are by task, block and member.
-    `modules` has the module of each kernel.
+    Tensors and kernels (by member) are listed by task, the reference's events by task, block and member. `modules` has
+    the module of each kernel.
     """
 
     slots: dict[int, list[TensorView]] = field(default_factory=dict)
@@ -279,8 +277,9 @@ class _Runs:
 
 
 class Runs:
-    """Traces of calls. `plan` says, of a call that is not traced yet, which calls are traced with it, and on which
-    calls these depend (None: all are made)."""
+    """Traces of calls. For a call without a trace, `plan` returns the calls to trace with it and the calls that these
+    depend on (None: all calls run).
+    """
 
     def __init__(
         self,
@@ -379,7 +378,7 @@ class Runs:
         return [(last + 1, -1)] if last + 1 < len(self.first_run.tasks) else []
 
     def _refer(self, calls: list[Call], needed: list[Call] | None, runs: _Runs) -> None:
-        """Run by the reference, which tells what it wrote in the calls."""
+        """Run the reference, and record what it writes in the calls."""
         recorder = Recorder(kept=self._directory / "reference.bin")
         artifact, numerics = self.launch.artifact, self.launch.numerics
         plain, probed = References(artifact, numerics=numerics), References(artifact, recorder, numerics)
@@ -458,7 +457,7 @@ def position_of(stem: Path) -> tuple[int, int, int]:
 
 
 def aligned(instructions: list[Instruction], events: list[Event], dtypes: list[str]) -> Expected:
-    """Instructions and operations of the module that belong together; where one stands for another, those too."""
+    """Pair instructions with operations of the module, also an instruction that replaces another operation."""
     telling = [
         one for one in instructions if one.written or any(view.writes for view in one.views) or one.name == "TPUSH"
     ]

@@ -50,7 +50,7 @@ class Intervals:
 
     @property
     def hull(self) -> tuple[int, int]:
-        """The first byte, and one past the last; of none (0, 0)."""
+        """The first byte, and one past the last, or (0, 0) if there are no bytes."""
         return (int(self.low[0]), int(self.high[-1])) if len(self) else (0, 0)
 
     @property
@@ -203,8 +203,9 @@ class _Record(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """An operand on the core: which bytes its elements are, and what they held. A large call has very many of them, so
-    of the arrays only those of the tiles that were looked at last are kept."""
+    """An operand on the core: the addresses of its elements, and their bytes. A large call has many tiles, so only the
+    arrays of recently used ones are kept.
+    """
 
     operand: TileOperand
     data: memoryview = field(repr=False)
@@ -369,13 +370,15 @@ def read_trace(stem: Path) -> Trace:
         for record in _records(path):
             if not _complete(record, len(data)):
                 raise ArtifactError(
-                    path, f"is not a trace: an operand of {record.name} is not in its bytes", "run it again"
+                    path,
+                    f"is not a valid trace: an operand of {record.name} lies outside of the recorded bytes",
+                    "run it again",
                 )
             _take(trace, record, data)
     except OSError as error:
         raise ArtifactError(path, f"cannot be read: {error.strerror}", "run it again") from None
     except msgspec.MsgspecError as error:
-        raise ArtifactError(path, f"is not a trace: {error}", "run it again") from None
+        raise ArtifactError(path, f"is not a valid trace: {error}", "run it again") from None
     return trace
 
 
@@ -384,7 +387,7 @@ def _records(path: Path) -> Iterator[_Record]:
     with open_file(path) as raw, BufferedReader(cast(RawIOBase, raw)) as file:
         line = file.readline(_LONGEST)
         if line != b"[\n":
-            raise msgspec.DecodeError("its first line does not begin a list")
+            raise msgspec.DecodeError("its first line does not start a list")
         while not line.endswith(b"]\n"):
             line = file.readline(_LONGEST)
             event = line.removeprefix(b",").removesuffix(b"]\n")
@@ -455,7 +458,7 @@ def decoded(stored: Array, dtype: str) -> Array:
 
 
 def _view(record: _Record, instruction: Instruction, data: memoryview) -> list[AccessedView]:
-    """Elements in the order of the tile that goes with them; none of a view without elements, or of too many."""
+    """Return the elements of a view in the order of its tile. Returns none if the view has no elements or too many."""
     n = record.shape
     rows, cols = record.rows, record.cols
     for tile in instruction.tiles[:1]:

@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.list:
             return _list(files)
         if not options.platform:
-            raise ArtifactError("--platform", "is missing", f"one of {', '.join(PLATFORMS)}")
+            raise ArtifactError("--platform", "is missing", f"use one of {', '.join(PLATFORMS)}")
         return _run(files, options)
     except ArtifactError as error:
         print(f"pypto-build scene: {error}", file=sys.stderr)
@@ -77,10 +77,10 @@ def _run(files: Sequence[Path], options: argparse.Namespace) -> int:
         begun = stack.enter_context(closing(_begin(files, options))) if _takes_all(options) else None
         groups, results = _chosen_of(files, options, begun)
         if not groups and any(result.message == _MANUAL for result in results):
-            raise ArtifactError(", ".join(map(str, files)), "no case runs", _MANUAL)
+            raise ArtifactError(", ".join(map(str, files)), "no selected case can run on this platform", _MANUAL)
         if options.case and not groups:
             selection = f"--case {', '.join(options.case)}"
-            raise ArtifactError(selection, "no such case", "pypto-build scene --list shows them")
+            raise ArtifactError(selection, "no such case", "'pypto-build scene --list' shows the cases")
         running = [origin for group in groups for origin, reason in _origins(group, options.platform) if not reason]
         runs = [stack.enter_context(closing(run)) for run in _runs(running, options)] if running and not begun else []
         runs += [begun] if begun else []
@@ -250,7 +250,7 @@ def _list(files: Sequence[Path]) -> int:
                     raise
                 scenes = Scenes(reason=str(error))
             running += _list_file(scenes)
-    print(f"\n{len(files)} files, {running} cases run here")
+    print(f"\n{len(files)} files; {running} cases can run here")
     return 0
 
 

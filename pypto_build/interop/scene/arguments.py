@@ -52,11 +52,11 @@ class TaskArgsBuilder:
 
     def _add(self, spec: TensorArg | Scalar) -> None:
         if any(spec.name == other.name for other in self._specs):
-            raise ValueError(f"two arguments are named {spec.name!r}")
+            raise ValueError(f"two arguments have the name {spec.name!r}")
         if spec.name in dir(type(self)):
-            raise ValueError(f"an argument cannot be named {spec.name!r}: that is a method")
+            raise ValueError(f"{spec.name!r} cannot be the name of an argument, because it is the name of a method")
         if isinstance(spec, TensorArg) and any(isinstance(other, Scalar) for other in self._specs):
-            raise ValueError(f"tensor {spec.name!r} comes after a scalar; tensors come first")
+            raise ValueError(f"tensor {spec.name!r} is added after a scalar; add all tensors first")
         self._specs.append(spec)
 
     def __getattr__(self, name: str) -> Any:

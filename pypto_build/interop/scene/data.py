@@ -52,7 +52,9 @@ def write_tensor(path: Path, name: str, tensor: torch.Tensor) -> None:
         else ""
     )
     if problem:
-        raise ArtifactError("generate_args", f"argument '{name}' {problem}", "change it", kind="golden_error")
+        raise ArtifactError(
+            "generate_args", f"argument '{name}' {problem}", "change the argument in the test", kind="golden_error"
+        )
     dtype, shape = str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape)
     dtype = dtype if dtype in ITEMSIZE else _CARRIER
     data = tensor.detach().view(torch.uint8).numpy().data if tensor.numel() else b""
@@ -110,10 +112,10 @@ def find_scene(file: Path, class_name: str, case_name: str, with_stand_ins: bool
     module = load_file(file, with_stand_ins)
     scene_class = next((scene for scene in scene_classes(module) if scene.__name__ == class_name), None)
     if scene_class is None:
-        raise ArtifactError(file, f"has no scene test {class_name}", "name one that it has")
+        raise ArtifactError(file, f"has no scene test {class_name}", "name a class of this file")
     case = next((case for case in scene_class.CASES if case["name"] == case_name), None)
     if case is None:
-        raise ArtifactError(file, f"{class_name} has no case {case_name}", "name one that it has")
+        raise ArtifactError(file, f"{class_name} has no case {case_name}", "name a case of this class")
     return scene_class(), case
 
 
@@ -123,7 +125,7 @@ def arguments_for(scene: Any, file: Path, params: Any, seed: int) -> TaskArgsBui
     args: TaskArgsBuilder = scene.generate_args(params)
     if not hasattr(args, "tensor_names"):
         problem = f"{type(scene).__name__}.generate_args returns a {type(args).__name__}"
-        raise ArtifactError(file, problem, "return TaskArgsBuilder")
+        raise ArtifactError(file, problem, "return a TaskArgsBuilder")
     return args
 
 
@@ -165,9 +167,11 @@ def expected_of(scene: Any, args: TaskArgsBuilder, params: Any) -> TaskArgsBuild
 
 def reshaped_golden(argument: torch.Tensor, name: str, golden: Any) -> torch.Tensor:
     """Return a golden in the shape of its argument. Raises a golden error for one that cannot be compared with it."""
-    what = f"'{name}' is {_described(golden)} after it, and the argument is {_described(argument)}"
+    what = f"after compute_golden, '{name}' is {_described(golden)}, but the argument is {_described(argument)}"
     if not isinstance(golden, torch.Tensor) or golden.dtype != argument.dtype:
-        raise ArtifactError("compute_golden", what, "write into it: args.NAME[:] = …", kind="golden_error")
+        raise ArtifactError(
+            "compute_golden", what, "write into the tensor in place: args.NAME[:] = …", kind="golden_error"
+        )
     try:
         return golden.broadcast_to(argument.shape).contiguous()
     except RuntimeError:

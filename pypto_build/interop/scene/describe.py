@@ -27,18 +27,23 @@ from pypto_build.artifact.scene_reader import (
     other_tests,
 )
 from pypto_build.artifact.scenes import CHIP_LEVEL, Scene, Scenes, encode_scenes, scene_tolerance
-from pypto_build.interop.scene.faults import why
+from pypto_build.interop.scene.faults import is_skip, why
 from pypto_build.interop.scene.loading import load_file, scene_classes
 
 
 def describe(path: Path) -> Scenes:
-    """Return the declarations of ``path``; for a file that cannot be executed here, none and the reason."""
+    """Return the declarations of ``path``; for a file that skips itself or needs simpler, none and the reason.
+
+    Raises ArtifactError for a file that cannot be imported or executed.
+    """
     try:
         return Scenes(tuple(map(_scene, scene_classes(load_file(path)))))
     except (ArtifactError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        return Scenes(reason=why(error))
+        if is_skip(error):
+            return Scenes(reason=why(error))
+        raise ArtifactError(path, why(error), "correct it, or keep it beside the files that it reads") from None
 
 
 def _scene(scene: type[Any]) -> Scene:

@@ -128,7 +128,9 @@ def make_node(file: Path, class_name: str, case_name: str, options: argparse.Nam
     recorder = Recorder(world, registered.chips, registered.functions, registered.hosts, _tensors(args))
     scene.CALLABLE["orchestration"](recorder, CallableNamespace(registered.parameters), args, config_of(config))
     if not recorder.first:
-        raise ArtifactError(file, f"{class_name}: the orchestration of {case_name} submits nothing to a chip", "")
+        raise ArtifactError(
+            file, f"{class_name}: the orchestration of the case {case_name} submits nothing to a chip", ""
+        )
     shutil.rmtree(output, ignore_errors=True)
     _write_data(args, expected, recorder, output / "data", options.judged)
     _write_program(file, registered, recorder, output)
@@ -140,8 +142,10 @@ def _register(scene: Any, file: Path) -> _Registered:
     for handle, entry in enumerate(scene.CALLABLE["callables"]):
         name = entry["name"]
         if not name.isidentifier() or name in registered.parameters:
-            hint = "use letters, digits and _, each name once"
-            raise ArtifactError(file, f"{type(scene).__name__}.CALLABLE: {name!r} cannot name a callable", hint)
+            hint = "use letters, digits and _, and each name only once"
+            raise ArtifactError(
+                file, f"{type(scene).__name__}.CALLABLE: {name!r} is not a valid name of a callable", hint
+            )
         registered.parameters[name] = handle
         if "callable" in entry:
             registered.functions[handle], registered.hosts[handle] = entry["callable"], name
@@ -158,8 +162,8 @@ def _tensors(args: TaskArgsBuilder) -> dict[str, Tensor]:
     for name in args.tensor_names():
         tensor = tensor_of(getattr(args, name))
         if tensor.extent is None or tensor.extent.nbytes != tensor.memory.nbytes or tensor.base in bases:
-            what = f"argument '{name}' is a part of a larger tensor"
-            raise ArtifactError("generate_args", what, "add .clone() to it", kind="golden_error")
+            what = f"argument '{name}' is a view of a larger tensor"
+            raise ArtifactError("generate_args", what, "add .clone() to the argument", kind="golden_error")
         bases.add(tensor.base)
         tensors[name] = tensor
     return tensors

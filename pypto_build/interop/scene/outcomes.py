@@ -79,8 +79,10 @@ def find_files(places: Sequence[str]) -> list[Path]:
         path = Path(selector)
         tests = scene_files(path)
         if not tests:
-            hint = "name a file with a @scene_test class, or a directory that has some"
-            raise ArtifactError(selector, "has no scene test" if path.exists() else "no such file or directory", hint)
+            hint = "name a file with a @scene_test class, or a directory with such files"
+            raise ArtifactError(
+                selector, "contains no scene test" if path.exists() else "no such file or directory", hint
+            )
         files += tests
     return list(dict.fromkeys(files))
 
@@ -102,7 +104,7 @@ def describe_file(path: Path, tools: ForkedTools) -> Scenes:
         status, printed = tools.run(command, own_environment())
         if status:
             reason = printed.strip().rpartition("\n")[2].removeprefix("error: ")
-            return Scenes(reason=reason or f"its process ended with status {status}")
+            raise ArtifactError("", reason or f"{path}: its process ended with status {status}; run it in a debugger")
         return read_scenes(output)
 
 

@@ -70,7 +70,9 @@ class SceneFile(pytest.File):
         for selector in listed(self.config, "--case"):
             names = [f"{scene.name}::{case.name}" for scene in scenes.classes for case in scene.cases]
             if names and not any(matches(selector, *name.split("::")) for name in names):
-                raise pytest.UsageError(f"--case {selector}: no such case in {self.path}; it has {', '.join(names)}")
+                raise pytest.UsageError(
+                    f"--case {selector}: no such case in {self.path}; its cases are {', '.join(names)}"
+                )
 
     def _of_class(self, scene: Scene) -> Iterable[pytest.Item]:
         chosen = listed(self.config, "--case")
@@ -95,7 +97,10 @@ class SceneFile(pytest.File):
         if not PLATFORMS[platform].simulated or runtime not in (None, EMBEDDED):
             return True
         if flag_value(self.config, "--golden-data"):
-            raise pytest.UsageError("--golden-data: scene tests make their own data; give pytest kernel_config.py")
+            raise pytest.UsageError(
+                "--golden-data: is not supported for scene tests, which generate their data; use it "
+                "with a kernel_config.py"
+            )
         return False
 
     def words(self) -> list[str]:

@@ -83,15 +83,15 @@ def make_worker_chip_queue_layout(depth: int, input_arena_bytes: int, output_are
     """Return the layout of a queue. Raises ValueError for an invalid depth or size."""
     depth = int(depth)
     if not 0 < depth <= WORKER_CHIP_QUEUE_MAX_DEPTH or depth & (depth - 1):
-        raise ValueError(f"a queue's depth is {depth}, and must be a power of two, at most 2^30")
+        raise ValueError(f"the depth of a queue must be a power of two, at most 2^30, but is {depth}")
     for name, nbytes in (("input_arena_bytes", input_arena_bytes), ("output_arena_bytes", output_arena_bytes)):
         if int(nbytes) <= 0 or int(nbytes) % WORKER_CHIP_QUEUE_PAYLOAD_ARENA_ALIGNMENT:
-            raise ValueError(f"a queue's {name} is {nbytes}, and must be a positive multiple of 64")
+            raise ValueError(f"the queue's {name} must be a positive multiple of 64, but is {nbytes}")
     ring = depth * WORKER_CHIP_QUEUE_DESC_SLOT_BYTES
     output = 2 * ring + int(input_arena_bytes)
     end = output + int(output_arena_bytes)
     if end >= 1 << 64:
-        raise ValueError(f"a queue of {end} bytes is larger than any memory")
+        raise ValueError(f"a queue of {end} bytes does not fit into memory")
     return WorkerChipQueueLayout(depth, 0, ring, 2 * ring, output, int(input_arena_bytes), int(output_arena_bytes), end)
 
 
@@ -156,9 +156,11 @@ class WorkerChipQueue:
     def require_live(self) -> None:
         """Raise RuntimeError if the queue cannot be used."""
         if self._released:
-            raise RuntimeError("the queue is freed")
+            raise RuntimeError("the queue was already freed")
         if self._gave_up:
-            raise RuntimeError(f"the queue cannot be used any more: {self._gave_up}")
+            raise RuntimeError(
+                f"the queue cannot be used any more, because an earlier operation failed: {self._gave_up}"
+            )
         self.region.require_live()
 
     def give_up(self, reason: str) -> RuntimeError:
@@ -173,7 +175,9 @@ class WorkerChipQueue:
         seen = self.region.counter(counter).test(0, WaitCmp.EQ).observed
         more = (seen - value) % _COUNTER_VALUES
         if more > self.layout.depth:
-            raise self.give_up(f"counter {counter} went back, or too far: it is {seen}")
+            raise self.give_up(
+                f"counter {counter} of the queue has the invalid value {seen}: it moved backwards or too far"
+            )
         return value + more
 
     def tell(self, counter: int, value: int) -> None:
@@ -224,9 +228,9 @@ class _Input:
         """Send a message of any kind."""
         self._queue.require_live()
         if self._stopped:
-            raise RuntimeError("the queue's input is stopped: nothing can be sent after that")
+            raise RuntimeError("the input of the queue was stopped, so nothing can be sent any more")
         room = self._arena.nbytes
-        what = f"there was no room for a message of {int(nbytes)} bytes in the queue's input, which has {room},"
+        what = f"there was no room for a message of {int(nbytes)} bytes in the queue's input of {room} bytes"
         self._queue.wait(lambda: self.try_send(opcode, buffer, nbytes), what, timeout)
 
     def try_send(self, opcode: WorkerChipQueueOpcode, buffer: Any = None, nbytes: int = 0) -> bool:
@@ -260,7 +264,7 @@ class _Input:
         """Update the number of messages that the chip has released, and free their bytes."""
         head = self._queue.refresh(self._queue.layout.input_desc_head_offset, self._head)
         if head > self._tail:
-            raise self._queue.give_up("the chip released a message that was not sent")
+            raise self._queue.give_up("the chip released a message that was never sent")
         for start, size in self._starts[: head - self._head]:
             self._released = start + size
         del self._starts[: head - self._head]
@@ -301,7 +305,9 @@ class _Output:
         expected = self._arena.payload_offset(self._arena.start(self._cursor, nbytes)) if nbytes else 0
         sent = WorkerChipQueueOpcode.DATA, WorkerChipQueueOpcode.ERROR
         if seq != self._head + 1 or opcode not in sent or nbytes > self._arena.nbytes or offset != expected:
-            raise queue.give_up(f"message {self._head + 1} of the chip is described as {(seq, opcode, offset, nbytes)}")
+            raise queue.give_up(
+                f"the chip's message {self._head + 1} has an invalid description: {(seq, opcode, offset, nbytes)}"
+            )
         return WorkerChipQueueMessage(seq, WorkerChipQueueOpcode(opcode), offset, nbytes)
 
     def read_into(self, handle: WorkerChipQueueMessage, buffer: Any) -> None:
@@ -309,11 +315,11 @@ class _Output:
         memory is too small, and RuntimeError for another message."""
         self._queue.require_live()
         if handle != self._held:
-            raise RuntimeError("the queue's output: this message is not the one that was peeked")
+            raise RuntimeError("the queue's output: the message to release is not the message that was peeked")
         if handle.payload_nbytes:
             self._queue.region.payload_read(handle.payload_offset, buffer, handle.payload_nbytes)
         elif buffer is not None:
-            raise ValueError("the queue's output: a message without bytes is read into None")
+            raise ValueError("the queue's output: a message without bytes must be read into None")
 
     def release(self, handle: WorkerChipQueueMessage) -> None:
         """Release the peeked message, so that the chip can reuse its room. For another message, raise RuntimeError and
@@ -321,7 +327,7 @@ class _Output:
         queue = self._queue
         queue.require_live()
         if self._held is None or handle != self._held:
-            raise queue.give_up("a message was released that is not the one that was peeked")
+            raise queue.give_up("a released message is not the message that was peeked")
         if handle.payload_nbytes:
             self._cursor = self._arena.start(self._cursor, handle.payload_nbytes) + handle.payload_nbytes
         self._head, self._held = self._head + 1, None
@@ -346,5 +352,8 @@ class _Output:
 def _source(buffer: Any, nbytes: int) -> memoryview | None:
     """Return the bytes of a message. Raises ValueError for a size that does not fit."""
     if nbytes < 0 or (nbytes == 0) != (buffer is None):
-        raise ValueError(f"the queue's input: nbytes={nbytes} of {'nothing' if buffer is None else 'a buffer'}")
+        raise ValueError(
+            f"the queue's input: nbytes={nbytes} does not fit the buffer, which is "
+            f"{'nothing' if buffer is None else 'a buffer'}"
+        )
     return None if buffer is None else host_bytes(buffer, nbytes)

@@ -213,13 +213,13 @@ class Recorder:
         A callable without a name is called here after the chips have finished, so no dispatch may wait for it.
         """
         if handle not in self.functions:
-            raise NeedsSimpler("a host callable that was not registered")
+            raise NeedsSimpler("a host callable that is not registered")
         if handle in self.hosts:
             variable = self._variable(args or TaskArgs())
             self.lines.append(f"orch.submit_sub(sub_ids[{self.hosts[handle]!r}], {variable})")
             return
         if any(tag in _WRITES for tag in (args or TaskArgs()).tags):
-            raise NeedsSimpler("a host callable that chips wait for")
+            raise NeedsSimpler("a host callable whose result chips wait for")
         self.calls.append(HostCall(self.functions[handle], args or TaskArgs()))
 
     def malloc(self, worker_id: int = 0, nbytes: int = 0, **_: Any) -> Buffer:
@@ -248,9 +248,9 @@ class Recorder:
 
     def _exchange_with(self, worker: int) -> Exchange:
         if self.exchange is None:
-            raise NeedsSimpler("a region between a worker and its chips, recorded before they run")
+            raise NeedsSimpler("shared memory of host and chips, which a test must create while it runs")
         if not 0 <= int(worker) < self.world:
-            raise ValueError(f"worker_id={worker}: there are {self.world} chips, from 0 on")
+            raise ValueError(f"worker_id={worker}: is not a chip; the {self.world} chips are numbered from 0")
         return self.exchange
 
     def start_program(self) -> None:
@@ -311,7 +311,7 @@ class Recorder:
 
     def _name(self, handle: int) -> str:
         if handle not in self.chips:
-            raise NeedsSimpler("a program that was not registered")
+            raise NeedsSimpler("a program that is not registered")
         return self.chips[handle]
 
     def _arguments(self, handle: int, args: TaskArgs) -> str:
@@ -323,7 +323,7 @@ class Recorder:
         variable, self._args = f"a{self._args}", self._args + 1
         self.lines.append(f"{variable} = TaskArgs()")
         if self._gone and any(isinstance(one, (WindowTensor, DriverNumber)) for one in [*args.tensors, *args.scalars]):
-            raise NeedsSimpler("windows of a domain that was there before an orchestration looked at a region")
+            raise NeedsSimpler("windows of a domain that was allocated before the orchestration read shared memory")
         for tensor, tag in zip(args.tensors, args.tags, strict=True):
             windowed = isinstance(tensor, WindowTensor)
             text = tensor.text if windowed else f"make_tensor_arg(orch._worker, {self._host(tensor, tag)})"

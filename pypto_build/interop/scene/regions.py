@@ -117,10 +117,10 @@ class Exchange:
     def create(self, worker: int, payload_bytes: int, counter_bytes: int) -> WorkerChipOrchRegion:
         """Return a zeroed region. Raises ValueError for an invalid size."""
         if payload_bytes <= 0:
-            raise ValueError(f"create_worker_chip_region: payload_bytes is {payload_bytes}, and must be positive")
+            raise ValueError(f"create_worker_chip_region: payload_bytes must be positive, but is {payload_bytes}")
         if counter_bytes <= 0 or counter_bytes % _COUNTER_BYTES:
             raise ValueError(
-                f"create_worker_chip_region: counter_bytes is {counter_bytes}, and must be a positive multiple of 4"
+                f"create_worker_chip_region: counter_bytes must be a positive multiple of 4, but is {counter_bytes}"
             )
         spans = self._take(payload_bytes), self._take(counter_bytes)
         self.regions.append(WorkerChipOrchRegion(self, len(self.regions) + 1, worker, *spans))
@@ -149,7 +149,7 @@ class Exchange:
         result. The time begins after submitted work has been started. Raises ValueError for an invalid timeout, and
         as `check`."""
         if timeout is None or not float(timeout) > 0:
-            raise ValueError(f"a wait takes a positive timeout in seconds, not {timeout}")
+            raise ValueError(f"the timeout of a wait must be a positive number of seconds, but is {timeout}")
         self.check()
         end, pause = time.monotonic() + float(timeout), _SHORTEST_S
         while not (value := attempt()) and (left := end - time.monotonic()) > 0:
@@ -211,7 +211,9 @@ class Span:
     def part(self, what: str, offset: int, nbytes: int) -> memoryview:
         """Return some of its bytes. Raises ValueError for bytes outside of it."""
         if offset < 0 or nbytes <= 0 or offset + nbytes > self.nbytes:
-            raise ValueError(f"{what}: bytes {offset} to {offset + nbytes} of a payload of {self.nbytes}")
+            raise ValueError(
+                f"{what}: bytes {offset} to {offset + nbytes} are outside of the payload of {self.nbytes} bytes"
+            )
         return memoryview(self.memory)[offset : offset + nbytes]
 
 
@@ -271,7 +273,7 @@ class WorkerChipOrchRegion:
         offset = int(offset)
         if offset < 0 or offset % _COUNTER_BYTES or offset + _COUNTER_BYTES > self.counters.nbytes:
             raise ValueError(
-                f"{self}: no counter is at offset {offset}; counters are at multiples of 4 below {self.counters.nbytes}"
+                f"{self}: offset {offset} is not a counter; counters are at multiples of 4 below {self.counters.nbytes}"
             )
         return WorkerChipOrchCounter(self, offset)
 
@@ -341,5 +343,5 @@ def host_bytes(buffer: Any, nbytes: int | None) -> memoryview:
         raise ValueError(f"{type(buffer).__name__} is not contiguous memory of the host") from None
     size = data.nbytes if nbytes is None else int(nbytes)
     if size > data.nbytes:
-        raise ValueError(f"nbytes={size} of a buffer of {data.nbytes}")
+        raise ValueError(f"nbytes={size} is larger than the buffer of {data.nbytes} bytes")
     return data[:size]

@@ -155,7 +155,7 @@ def _content(source: Source) -> object:
 
 def _ours(binary: bytes) -> Source:
     if not isinstance(binary, Source):
-        raise NeedsSimpler("a binary that it compiled itself")
+        raise NeedsSimpler("a binary that the test compiles itself")
     return binary
 
 
@@ -288,7 +288,7 @@ class Slots:
 
     def _register_callable_at_slot(self, slot: int, program: ChipCallable) -> None:
         if slot in self._handles:
-            raise RuntimeError(f"slot {slot} is taken")
+            raise RuntimeError(f"slot {slot} is already in use")
         self._handles[slot] = self._worker.register(program)
 
     def _run_slot(self, slot: int, args: TaskArgs, config: CallConfig | None = None) -> None:
@@ -336,7 +336,7 @@ class StartedReplay:
         try:
             self._process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            raise TimeoutError(f"the chips had not ended after {limit_s:g} s") from None
+            raise TimeoutError(f"the chips did not finish within {limit_s:g} s") from None
         finally:
             printed = self.end()
         verdict = None

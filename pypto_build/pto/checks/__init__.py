@@ -14,6 +14,7 @@ from ..errors import PtoError
 from ..model import Module, Operation, case_of
 from ..resolve import Problem, Resolved, resolve
 from . import operands, ranks, shapes
+from .carried import check_carried
 from .device import check_device
 from .elements import check_elements
 from .memory import CAPACITY, check_addresses, check_buffers, check_memory, check_scratch
@@ -32,7 +33,7 @@ _OPERATION_CHECKS: tuple[Callable[[Resolved, Operation, str], Messages], ...] = 
     check_memory,
     partial(messages, functions=ranks.RULES),
 )
-_FUNCTION_CHECKS = (check_ending, check_addresses, check_buffers, check_stale, check_popped)
+_FUNCTION_CHECKS = (check_ending, check_addresses, check_buffers, check_stale, check_popped, check_carried)
 
 
 def module_arch(module: Module, platform: str = "") -> str:

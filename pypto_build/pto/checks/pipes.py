@@ -63,7 +63,7 @@ def _buffers(functions: list[Resolved]) -> Iterator[Problem]:
             makers = [value.op for value in resolved.values(op, "args") if value.op is not None]
             buffers = [maker for maker in makers if TABLE[maker.name].fn in ("reserve", "import")]
             if not buffers:
-                message = "its buffer is no result of pto.reserve_buffer or pto.import_reserved_buffer"
+                message = "the buffer of the pipe is not a result of pto.reserve_buffer or pto.import_reserved_buffer"
                 yield Problem(op, message, resolved.function)
             for buffer in buffers:
                 owner = str(buffer.attrs.get("peer_func", f"@{name}"))
@@ -165,9 +165,9 @@ def _split_alone(traffic: _Traffic) -> Iterator[Problem]:
         for split, op in splits.items():
             message = ""
             if nosplit in ("true", "false") and (nosplit == "true") != (split == 0):
-                message = f"split={split}, but pipe {key[1]} is opened with nosplit = {nosplit}"
+                message = f"split={split} does not match pipe {key[1]}, which is opened with nosplit = {nosplit}"
             elif step == "free" and pops and split not in pops:
-                message = f"split={split}, but the slot was taken with split={next(iter(pops))}"
+                message = f"split={split} does not match the pop of this slot, which has split={next(iter(pops))}"
             if message:
                 yield Problem(op, message, traffic.resolved.function)
 
@@ -184,7 +184,7 @@ def _slot(traffic: _Traffic, op: Operation) -> Iterator[Problem]:
         return
     if op.result_types and op.operands:  # its valid part, which travels, is dynamic
         if (type_.v_row, type_.v_col) != (DYNAMIC, DYNAMIC):
-            message = "has valid_row and valid_col, but its tile's are not v_row=?, v_col=?"
+            message = "has valid_row and valid_col, but the type of its tile does not have v_row=?, v_col=?"
             yield Problem(op, message, traffic.resolved.function)
         return
     if opened is None:

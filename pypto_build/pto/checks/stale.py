@@ -62,7 +62,7 @@ def _popped_region(resolved: Resolved, region: Region, slots: dict[int, int]) ->
         row = TABLE[op.name]
         for popped in _behind_its_free(resolved, op, block):
             assert popped.freed is not None
-            message = f"uses {popped.value.name} behind {popped.freed.name}, which gave its slot back"
+            message = f"uses {popped.value.name} after {popped.freed.name}, which released its slot"
             yield Problem(op, message, resolved.function)
         if row.direction and row.fn == "pop" and resolved.results(op):
             key = (row.direction, int_value(op.attrs.get("id")))
@@ -71,7 +71,10 @@ def _popped_region(resolved: Resolved, region: Region, slots: dict[int, int]) ->
             held.append(_Popped(value, uses.get(id(value), number)))
             alive = sum(1 for one in held if one.last >= number)
             if alive > slots.get(key[1], alive):
-                message = f"{alive} popped tiles are alive, the pipe has {slots[key[1]]} slots for them"
+                message = (
+                    f"{alive} popped tiles are in use at the same time, but the pipe has only {slots[key[1]]} "
+                    "slots for them"
+                )
                 yield Problem(op, message, resolved.function)
         elif row.direction and row.fn == "free":
             _release(resolved, op, block.held.get((row.direction, int_value(op.attrs.get("id"))), []))

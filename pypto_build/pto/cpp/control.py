@@ -14,7 +14,7 @@ def _bounds(e: Emitter, op: Operation, values: Sequence[Value]) -> list[Carried]
     for value in values:
         bound = e.bound.get(id(value))
         if not isinstance(bound, (TileVar, Scalar, GlobalView)):
-            e.fail(op, f"{value.name} cannot be carried through a loop or branch")
+            e.fail(op, f"{value.name} cannot be a variable of a loop or branch")
         carried.append(bound)
     return carried
 

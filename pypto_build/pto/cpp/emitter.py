@@ -56,13 +56,13 @@ def scalar(type_: Type | None) -> str:
         return f"__gm__ {scalar(type_.element)}*"
     if isinstance(type_, ViewType) and type_.kind == "memref" and type_.space == "gm":
         return f"__gm__ {scalar(type_.element)}*"
-    raise UnsupportedCppType(f"no C++ type for {type_}")
+    raise UnsupportedCppType(f"the type {type_} has no C++ type")
 
 
 def tile(type_: TileType) -> str:
     """Return `Tile<…>`; unusual pad values are bit patterns."""
     if type_.loc not in SPACES:
-        raise UnsupportedCppType(f"no tile in {type_.loc}")
+        raise UnsupportedCppType(f"a tile cannot be in the memory space {type_.loc}")
     pad = PADS.get(type_.pad) or f"PadValue({type_.pad})"
     valid = [-1 if v == DYNAMIC else v for v in (type_.v_row, type_.v_col)]
     return (
@@ -286,7 +286,7 @@ class Emitter:
             problem = self.resolved.problems[0]
             self.fail(problem.op, problem.message)
         if len(self.function.results) > 1:
-            self.fail(None, "returns several values, a function of C++ returns one; return the others through memory")
+            self.fail(None, "returns several values, but a C++ function returns one; return the others through memory")
         for name in self.function.name, *(f.name for f in self.module.functions()):
             self.names.used.add(name)
         self.out.token = self.function.token
@@ -326,7 +326,9 @@ class Emitter:
         type_ = value.type
         if isinstance(type_, ViewType) and type_.kind == "memref" and type_.space == "gm":
             if DYNAMIC in type_.shape or type_.layout or len(type_.shape) > 5:
-                raise UnsupportedCppType(f"no view of type {type_}; pass a !pto.ptr and use pto.make_tensor_view")
+                raise UnsupportedCppType(
+                    f"a view of the type {type_} is not supported; pass a !pto.ptr and use pto.make_tensor_view"
+                )
             element = scalar(type_.element)
             return GlobalView(name, element, type_.shape, row_major_strides(type_.shape)), scalar(type_)
         ctype = scalar(type_)
@@ -346,7 +348,7 @@ class Emitter:
         outer, self.out.token = self.out.token, op.token
         emit = self.find(op)
         if emit is None:
-            self.fail(op, "has no counterpart in this assembler; use ptoas")
+            self.fail(op, "is not supported by the built-in assembler; use ptoas")
         try:
             emit(self, op)
         except UnsupportedCppType as error:
@@ -384,7 +386,7 @@ class Emitter:
         value = self.resolved.value(op, role)
         bound = self.bound.get(id(value))
         if not isinstance(bound, TileVar):
-            self.fail(op, f"{role} is not a tile this assembler knows")
+            self.fail(op, f"{role} is not a tile that the built-in assembler supports")
         return bound
 
     def bind(self, op: Operation, bound: Bound) -> None:

@@ -116,9 +116,9 @@ def compare(e: Emitter, op: Operation) -> None:
 def gather(e: Emitter, op: Operation) -> None:
     args = operands(e, op)
     if "cdst" in op.operands:
-        e.fail(op, "the CPU runtime compares with a tile, not with a scalar; use pto.tcmps and pto.tsel")
+        e.fail(op, "the CPU runtime compares with a tile only, not with a scalar; use pto.tcmps and pto.tsel")
     if "axis" in op.attrs and case_of(op.attrs["axis"]) != "row":
-        e.fail(op, f"the CPU runtime gathers along rows only, found axis {op.attrs['axis']}; transpose before")
+        e.fail(op, f"the CPU runtime gathers along rows only, found axis {op.attrs['axis']}; transpose the tile first")
     if "maskPattern" in op.attrs:
         pattern = f"MaskPattern::{case_of(op.attrs['maskPattern'])}"
         types = types_of(args[:2]) if TABLE[op.name].family == "gather" else ()  # a scatter starts with the pattern
@@ -176,7 +176,7 @@ def histogram(e: Emitter, op: Operation) -> None:
 def tile_print(e: Emitter, op: Operation) -> None:
     value = e.resolved.value(op, "src")
     if value is None or not isinstance(value.type, TileType):
-        e.fail(op, "only tiles can be printed; load the view into a tile before")
+        e.fail(op, "only a tile can be printed; load the view into a tile first")
     call(e, "TPRINT", [e.text(op, "src")])
 
 

@@ -140,7 +140,7 @@ def sync_all(e: Emitter, op: Operation) -> None:
     if case_of(op.attrs.get("mode")) == "soft" and used is not None and operands[0].type is not None:
         workspace = e.expression(operands[0], op)
         if not workspace.endswith("_tensor"):
-            e.fail(op, "the workspace of a soft barrier is a view of global memory")
+            e.fail(op, "the workspace of a soft barrier must be a view of global memory")
         e.out.add(f"SYNCALL<SyncAllMode::Soft, SyncCoreType::{cores}>({workspace}, (int32_t){e.expression(used, op)});")
         return
     e.out.add(f"SYNCALL<SyncCoreType::{cores}>();")
@@ -179,7 +179,7 @@ def open_value(e: Emitter, op: Operation) -> None:
 def _declare(e: Emitter, op: Operation, name: str, key: int, args: list[str], used_split: bool) -> None:
     mask = int_value(op.attrs.get("dir_mask"))
     if mask not in _DIRECTIONS:
-        e.fail(op, f"dir_mask is 1, 2 or 3, found {mask}")
+        e.fail(op, f"dir_mask must be 1, 2 or 3, found {mask}")
     slots = int_value(op.attrs.get("slot_num"), 4 if mask == 3 else 8)
     local = int_value(op.attrs.get("local_slot_num"), slots)
     flag = int_value(op.attrs.get("flag_base"), 2 * int_value(op.attrs.get("id")))
@@ -205,7 +205,7 @@ def _pipe(e: Emitter, op: Operation) -> str:
     value = e.resolved.value(op, "pipe") if "pipe" in op.operands else None
     key = id(value) if value is not None else int_value(op.attrs.get("id"))
     if key not in e.pipes:
-        e.fail(op, "the pipe is not opened in this function")
+        e.fail(op, "the pipe was not opened in this function")
     return e.pipes[key]
 
 
@@ -237,7 +237,7 @@ def take(e: Emitter, op: Operation) -> None:
         type_ = op.result_types[0]
         entry = e.declare_tile(op, type_, e.text(op, "valid_row"), e.text(op, "valid_col")).name
     else:
-        raise emitter.UnsupportedCppType(f"no pipe entry of type {op.result_types[0]}")
+        raise emitter.UnsupportedCppType(f"a pipe entry of the type {op.result_types[0]} is not supported")
     e.out.add(f"{instruction}<decltype({pipe}), decltype({entry}), {_split(op)}>({pipe}, {entry});")
 
 
@@ -246,7 +246,7 @@ def declare_slot(e: Emitter, op: Operation) -> None:
     """Declare a view that a pipe places later; its rows are contiguous unless it has strides."""
     type_ = op.result_types[0]
     if not isinstance(type_, ViewType) or DYNAMIC in type_.shape or not 0 < len(type_.shape) <= 5:
-        raise emitter.UnsupportedCppType(f"a slot's view has known extents, found {type_}")
+        raise emitter.UnsupportedCppType(f"the view of a slot must have constant extents, found {type_}")
     strides_ = [
         int_value(item)
         for name, value in op.attrs.items()
@@ -289,4 +289,4 @@ def import_buffer(e: Emitter, op: Operation) -> None:
             if other.name == "pto.reserve_buffer" and isinstance(name, StrAttr) and other.attrs.get("name") == name:
                 e.bind(op, Scalar(str(int_value(other.attrs.get("base"), e.addresses.get(id(other), 0))), "int32_t"))
                 return
-    e.fail(op, f"there is no pto.reserve_buffer named {name} in {peer}")
+    e.fail(op, f"{peer} has no pto.reserve_buffer named {name}")

@@ -102,7 +102,7 @@ def tensor_view(e: Emitter, op: Operation) -> None:
 def partition_view(e: Emitter, op: Operation) -> None:
     view = e.bound.get(id(e.resolved.value(op, "view")))
     if not isinstance(view, GlobalView):
-        e.fail(op, "the view is not a tensor_view this assembler knows")
+        e.fail(op, "the view is not a tensor_view that the built-in assembler supports")
     e.bind(op, view.window(e.extents(op, "offsets"), e.extents(op, "sizes")))
 
 
@@ -111,7 +111,7 @@ def view_dim(e: Emitter, op: Operation) -> None:
     view = e.bound.get(id(e.resolved.value(op, "view")))
     dim = e.resolved.constant(op, "dim")
     if not isinstance(view, GlobalView) or dim is None or not 0 <= dim < len(view.shape):
-        e.fail(op, "the dimension of this view is not known")
+        e.fail(op, "the size of this dimension of the view is not known")
     e.define(op, str(view.shape[dim]))
 
 
@@ -123,7 +123,7 @@ def store_scalar(e: Emitter, op: Operation) -> None:
 def _tile_type(op: Operation) -> TileType:
     type_ = op.result_types[0]
     if not isinstance(type_, TileType):
-        raise emitter.UnsupportedCppType(f"no tile of type {type_}")
+        raise emitter.UnsupportedCppType(f"a tile of the type {type_} is not supported")
     return type_
 
 
@@ -143,7 +143,7 @@ def declare_tile(e: Emitter, op: Operation) -> None:
 def alloc_multi(e: Emitter, op: Operation) -> None:
     type_ = op.result_types[0]
     if not isinstance(type_, MultiTileType) or not isinstance(type_.tile, TileType):
-        raise emitter.UnsupportedCppType(f"no tiles of type {type_}")
+        raise emitter.UnsupportedCppType(f"tiles of the type {type_} are not supported")
     e.bind(op, MultiTile(e.text(op, "addr") or str(e.addresses.get(id(op), 0)), type_.tile, type_.count))
 
 

@@ -24,7 +24,7 @@ def torch_dtype(type_: Type | None) -> str:
     """Return the torch type, such as `torch.float32`. Raises UnsupportedTorchType."""
     name = TORCH.get(name_of(type_))
     if name is None:
-        raise UnsupportedTorchType(f"torch has no element type {type_}")
+        raise UnsupportedTorchType(f"PyTorch has no element type {type_}")
     return f"torch.{name}"
 
 

@@ -21,7 +21,7 @@ def pipe_name(direction: str, number: int) -> str:
 def split_of(op: Operation) -> int:
     split = int_value(op.attrs.get("split"))
     if split not in SPLITS:
-        raise Unsupported(f"split is 0 to 4, found {split}")
+        raise Unsupported(f"split must be a number from 0 to 4, found {split}")
     return split
 
 
@@ -29,7 +29,7 @@ def split_of(op: Operation) -> int:
 def open_pipe(w: Writer, op: Operation) -> None:
     number, mask = int_value(op.attrs.get("id")), int_value(op.attrs.get("dir_mask"))
     if mask not in (1, 2, 3):
-        raise Unsupported(f"dir_mask is 1, 2 or 3, found {mask}")
+        raise Unsupported(f"dir_mask must be 1, 2 or 3, found {mask}")
     slots = int_value(op.attrs.get("slot_num"), 4 if mask == 3 else 8)
     consumes = 1 if w.function.kernel_kind == "vector" else 2
     names = [pipe_name(d, number) for bit, d in ((1, "to_aiv"), (2, "to_aic")) if mask & bit]

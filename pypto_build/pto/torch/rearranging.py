@@ -115,7 +115,7 @@ def move(w: Writer, op: Operation) -> None:
     """Write a copy, an extract from, or an insert into a tile; elements are converted if the tiles' types differ."""
     source, target = element(w, op, "src"), element(w, op)
     if not _rescales(op) and source != target and dtypes.is_float(source) != dtypes.is_float(target):
-        raise Unsupported(f"from {source} to {target} needs a scale")
+        raise Unsupported(f"needs a scale to convert from {source} to {target}")
     if TABLE[op.name].fn.startswith("insert"):
         text = w.own(op, "src")
         text = _rescaled(w, op, text, target) if _rescales(op) else text

@@ -421,7 +421,7 @@ class Writer:
             return str(value.constant)
         text = self.bound.get(id(value))
         if text is None:
-            raise Unsupported(f"{value.name} has no translation")
+            raise Unsupported(f"{value.name} cannot be translated to PyTorch")
         return text
 
     def operand(self, op: Operation, role: str, default: str = "") -> str:
@@ -434,13 +434,13 @@ class Writer:
     def value(self, op: Operation, role: str) -> Value:
         operand = self.resolved.value(op, role)
         if operand is None:
-            raise Unsupported(f"{role} is missing")
+            raise Unsupported(f"the operand {role} is missing")
         return operand
 
     def tile_type(self, op: Operation, role: str) -> TileType:
         type_ = self.value(op, role).type
         if not isinstance(type_, TileType):
-            raise Unsupported(f"{role} is not a tile but {type_}")
+            raise Unsupported(f"the operand {role} must be a tile, found {type_}")
         return type_
 
     # --- tiles ---------------------------------------------------------------------------------------------------
@@ -448,7 +448,7 @@ class Writer:
     def memory(self, space: str) -> str:
         """Return the variable of one of this core's memories."""
         if space not in _BYTES:
-            raise Unsupported(f"there is no memory {space}")
+            raise Unsupported(f"the memory space {space} does not exist")
         if space not in self.spaces:
             self.spaces[space] = self.names.unique(space)
         return self.spaces[space]

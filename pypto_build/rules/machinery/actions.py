@@ -7,7 +7,6 @@ import re
 import resource
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -58,7 +57,7 @@ def run_limited(
 
     A source can include a device or a pipe that has no end. The error names such a file if the compiler was watched.
     """
-    with tempfile.TemporaryFile(dir=env.get("TMPDIR")) as printed:
+    with os.fdopen(os.memfd_create("output"), "w+b") as printed:  # a full disk must not lose its own error message
         try:
             process = subprocess.Popen(
                 command, env=env, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT, cwd=directory

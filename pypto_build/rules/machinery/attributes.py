@@ -55,7 +55,8 @@ class Attribute(msgspec.Struct, frozen=True):
             return convert(env, value, self.kind, f"{rule}: {self.name}", self.doc)
         is_bool_for_number = isinstance(value, bool) and bool not in self.types
         if not isinstance(value, self.types) or is_bool_for_number:
-            raise RuleError(f"{rule}: {self.name}={value!r} is not a {self.type_names}; it is {self.doc}")
+            types = f"{'an' if self.type_names[0] in 'aeiou' else 'a'} {self.type_names}"
+            raise RuleError(f"{rule}: {self.name}={value!r} is not {types}; the attribute is {self.doc}")
         if self.choices and value not in self.choices:
             raise RuleError(f"{rule}: {self.name}={value!r} is not one of {', '.join(self.choices)}")
         if self.name == "name" and not (str(value).isprintable() and _NO_NAMES.isdisjoint(str(value).split("/"))):

@@ -3,7 +3,7 @@
 ``OUT/.units.json`` remembers, for each unit, the digest of the module and those of the bodies built from it. Only the
 first look, when nothing is remembered, goes by time as PyPTO does: a module newer than ``ptoas/<unit>.cpp`` has been
 edited since. The times of files that were unpacked or checked out together differ by less than ``SAME_TIME_S``, in any
-order. For these the operations are counted.
+order. For these the operations are counted, and their constants are looked for.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from typing import Any
 
 from pypto_build.artifact import Artifact, ArtifactError, Kernel
 from pypto_build.artifact.files import decode_json, read_bytes, read_source, read_text, write_bytes
-from pypto_build.artifact.modules import function_names, module_digest, same_operations
+from pypto_build.artifact.modules import RECORD, assembled_from, function_names, module_digest
 
-RECORD = ".units.json"
 SAME_TIME_S = 2.0
 
 _ASSEMBLED_FUNCTION = r"(?m)^[^\n;{}]{0,999}\bvoid\s+(\w+)\("
@@ -196,7 +195,7 @@ def _first_check(unit: PtoUnit) -> dict[str, Any]:
     edited_since = (
         not assembled.exists()
         or unit.path.stat().st_mtime > assembled.stat().st_mtime + SAME_TIME_S
-        or not same_operations(unit.text, read_text(assembled, errors="replace"))
+        or not assembled_from(unit.text, read_text(assembled, errors="replace"))
     )
     return _current(unit) | ({"module": ""} if edited_since else {})
 

@@ -25,6 +25,9 @@ from pypto_build.rules.machinery.inputs import MADE_BY_US
 from pypto_build.rules.machinery.scons_types import Environment, Nodes
 from pypto_build.rules.machinery.workspace import Workspace, escape, workspace_of
 
+#: The fault of a directory at the path of an output.
+IS_DIRECTORY = "this is a directory, but the build has to write a file with this name"
+
 
 class Refused(Exception):
     """Preparing a command failed, and the error is already printed; ``status`` is the exit status."""
@@ -160,7 +163,7 @@ def perform(workspace: Workspace, step: Step, speculative: bool = False) -> Outc
         return Outcome("failed", refused.status)
     except IsADirectoryError as error:
         path = error.filename2 or error.filename
-        terminal.complain(f"scons: {path}: a directory lies where this build writes a file; remove it")
+        terminal.complain(f"scons: {path}: {IS_DIRECTORY}; remove it")
         return Outcome("failed", EXIT_STATUS["usage_error"])
     finally:
         progress.end(step.output_dir.directory, step.action)

@@ -92,7 +92,11 @@ class Workspace:
     @property
     def build_dir(self) -> Path:
         """Return ``BUILD_DIR=`` as an absolute path."""
-        return Path(os.path.abspath(self.top / self.options["BUILD_DIR"]))
+        path = Path(os.path.abspath(self.top / self.options["BUILD_DIR"]))
+        if path == path.parent:
+            reason = "is the root of the file system, and no directory for what is built"
+            raise ArtifactError(f"BUILD_DIR={self.options['BUILD_DIR']}", reason, "name another directory")
+        return path
 
     @property
     def verbose(self) -> bool:
@@ -125,9 +129,10 @@ class Workspace:
         if library is None:
             with suppress(ToolchainError):  # said by whoever needs it
                 reason = witness.obstacle(self.compiler.path, self.environment)
+                unkept = f"{cache_dir()} cannot be written; name another directory with PYPTO_BUILD_CACHE"
                 terminal.complain(
                     "pypto-build: what tools read cannot be watched here, so nothing but the runtime is kept and a "
-                    f"pass is unproven: {reason}; name another compiler with CXX="
+                    f"pass is unproven: {f'{reason}; name another compiler with CXX=' if reason else unkept}"
                 )
         return library
 

@@ -15,15 +15,15 @@ BUGS = (
     _flaky(
         "two tasks that write one tensor",
         "params_t2.add_output(d);",
-        "output 'f' varies in 16384 of 16384 elements, first at (0, 0), (0, 1), (0, 2), (0, 3); it is enough to run "
-        "task 2 (1:3) kernel_shift before task 1 (1:2) kernel_shift, which nothing orders",
+        "output 'f' varies in 16384 of 16384 elements, first at (0, 0), (0, 1), (0, 2), (0, 3); the output "
+        "changes if task 2 (1:3) kernel_shift runs before task 1 (1:2) kernel_shift, and nothing orders these two",
         ("params_t2.add_output(e);", "params_t2.add_output(d);"),
         ("add_input(e);", "add_input(d);"),
     ),
     _flaky(
         "reader that waits for nobody",
         "params_t3.add_no_dep(d);",
-        "it is enough to run task 3 (1:4) kernel_mul before task 1 (1:2) kernel_shift, which nothing orders",
+        "the output changes if task 3 (1:4) kernel_mul runs before task 1 (1:2) kernel_shift, and nothing orders these two",
         ("params_t3.add_input(d);", "params_t3.add_no_dep(d);"),
     ),
     _flaky(

@@ -62,13 +62,13 @@ BUGS = (
         "output declared as input", _DAG,
         ((_DAG_FILE, "params_t3.add_output(g);", "params_t3.add_input(g);"),),
         "hazards/written-input", _DAG_FILE, "params_t3.add_input(g);",
-        "task 3 kernel_mul writes 'g' (TSTORE), which is declared add_input(g)", True,
+        "task 3 kernel_mul writes 'g' (TSTORE), but declares it add_input(g)", True,
     ),
     Bug(
         "accumulator declared as output", "_jit_accumulate",
         (("orchestration/accumulate.cpp", "params_t1.add_inout(ext_acc);", "params_t1.add_output(ext_acc);"),),
         "hazards/read-output", "orchestration/accumulate.cpp", "params_t1.add_output(ext_acc);",
-        "task 1 axpy_acc reads 'acc' (TLOAD); it is declared add_output(ext_acc)", True,
+        "task 1 axpy_acc reads 'acc' (TLOAD), but declares it add_output(ext_acc)", True,
     ),
     Bug(
         "round trip through global memory", _DAG,
@@ -92,7 +92,7 @@ BUGS = (
             (_DAG_FILE, "params_t3.add_input(d);", "params_t3.add_input(d);\n    params_t3.add_dep(first.task_id());"),
         ),
         "hazards/wasted-dependency", _DAG_FILE, "params_t3.add_dep(first.task_id());",
-        "by an explicit dependency, though the tensors that they share order the two already", True,
+        "because of an explicit dependency, though the tensors that they share order the two already", True,
     ),
     Bug(
         "blocks of a launch write one place", "_jit_spmd_scale",
@@ -114,7 +114,7 @@ BUGS = (
         "rows that no task stores", _DAG,
         ((_MUL, "TSTORE(v20, v17);", "v17.SetValidShape(126, 128); TSTORE(v20, v17);"),),
         "hazards/unwritten", "kernels/aiv/kernel_add.cpp", "TLOAD(v7, v11);",
-        "task 4 kernel_add: TLOAD reads 1024 bytes of 'g' that no task writes, within bytes 64512 to 65536",
+        "task 4 kernel_add: TLOAD reads 1024 bytes of 'g' that no task writes; they are among bytes 64512 to 65536",
     ),
     Bug(
         "tile never written", _SOFTMAX,
@@ -240,7 +240,7 @@ BUGS = (
     Bug(
         "output whose task is not submitted", _DAG, ((_DAG_FILE, "        rt_submit_aiv_task(0, params_t4);\n", ""),),
         "hazards/unwritten-output", _DAG_FILE, "& ext_f =",
-        "no task writes any of the 16384 elements of output 'f' (bytes 0 to 65536): no task is submitted that takes it",
+        "no task writes any of the 16384 elements of output 'f' (bytes 0 to 65536): no submitted task has this tensor as an output",
     ),
     Bug(
         "loop that ends early", "_jit_row_blocks", ((_ROWS_FILE, "i < 200", "i < 192"),),
@@ -255,24 +255,24 @@ BUGS = (
         "rows of an output that its kernel leaves out", _DAG,
         (("kernels/aiv/kernel_add.cpp", "TSTORE(v20, v17);", "v17.SetValidShape(126, 128); TSTORE(v20, v17);"),),
         "hazards/unwritten-output", "kernels/aiv/kernel_add.cpp", "TSTORE(v20, v17);",
-        "task 4 kernel_add should write them, but its TSTORE leaves them out",
+        "task 4 kernel_add should write these bytes, but its TSTORE leaves them out",
     ),
     Bug(
         "tensor whose producer is not submitted", _DAG,
         ((_DAG_FILE, "        rt_submit_aiv_task(1, params_t2);\n", ""),),
-        "hazards/unwritten", _DAG_FILE, "& e =", "'e' is created and no task writes it; task 2 kernel_mul reads it",
+        "hazards/unwritten", _DAG_FILE, "& e =", "no task writes the tensor 'e', but task 2 kernel_mul reads it",
     ),
     Bug(
         "view smaller than what its kernel works on", "_jit_row_blocks",
         ((_ROWS_FILE, "0u : std::min<uint32_t>(64, ext_out.shapes[0]", "0u : std::min<uint32_t>(32, ext_out.shapes[0]"),),
         "hazards/out-of-bounds", _ROWS_FILE, "ChipTensor ob =",
-        "the view 'ob' has 16384 bytes, and task 0 gate_rows touches 32768 (TSTORE)",
+        "the view 'ob' has 16384 bytes, but task 0 gate_rows accesses 32768 bytes (TSTORE)",
     ),
     Bug(
         "allocated tensor smaller than what its kernel works on", _DAG,
         ((_DAG_FILE, "uint32_t d_ci_shapes[2] = {128, 128}", "uint32_t d_ci_shapes[2] = {64, 128}"),),
         "hazards/out-of-bounds", _DAG_FILE, "uint32_t d_ci_shapes[2]",
-        "task 1 kernel_shift gets 'd' of 32768 bytes as argument 1, and touches 65536 (TSTORE); task 2 gets 'e' of 65536",
+        "task 1 kernel_shift gets 'd' of 32768 bytes as argument 1, but accesses 65536 bytes (TSTORE); task 2 gets 'e' of 65536",
     ),
     Bug(
         "input that is never read", _DAG,

@@ -27,12 +27,12 @@ def _lint(
 BUGS = (
     _lint(
         "direction in the manifest", "signature-direction", _MANIFEST, _MUL_ROW,
-        "argument 2 is INOUT in the signature, and add_output(g)",
+        "argument 2 is INOUT in the signature, but add_output(g)",
         (_MANIFEST, _MUL_SIGNATURE, _MUL_SIGNATURE.replace("_D.OUT", "_D.INOUT")),
     ),
     _lint(
         "signature too short", "signature-count", _MANIFEST, _MUL_ROW,
-        "the signature has 2 tensors, the submission at orchestration/vector_dag.cpp:74 hands over 3",
+        "the signature has 2 tensors, but the submission at orchestration/vector_dag.cpp:74 passes 3",
         (_MANIFEST, _MUL_SIGNATURE, _MUL_SIGNATURE.replace("_D.IN, _D.IN", "_D.IN")),
     ),
     _lint(
@@ -41,12 +41,12 @@ BUGS = (
     ),
     _lint(
         "scalar read as a tensor", "argument-kind", _SHIFT, "ChipTensor*>(args[2])",
-        "'out' is unpacked as a tensor, but argument 2 is a scalar",
+        "'out' is unpacked as a tensor, but orchestration/vector_dag.cpp:59 passes a scalar as argument 2",
         (_SHIFT, "__gm__ ChipTensor*>(args[1])", "__gm__ ChipTensor*>(args[2])"),
     ),
     _lint(
         "one argument fewer at the second submission", "argument-count", _ORCH, "rt_submit_aiv_task(1, params_t2);",
-        "gets 2 tensors and 1 scalars here, 2 tensors and 2 scalars at line 59",
+        "gets 2 tensors and 1 scalars here, but 2 tensors and 2 scalars at line 59",
         (_ORCH, "        params_t2.add_scalar(steps);\n", ""),
     ),
     _lint(
@@ -60,12 +60,12 @@ BUGS = (
     ),
     _lint(
         "expected_arg_count", "expected-arg-count", _ORCH, ".expected_arg_count = 4",
-        "expected_arg_count is 4, the program has 5 parameters",
+        "expected_arg_count is 4, but the program has 5 parameters",
         (_ORCH, ".expected_arg_count = 5", ".expected_arg_count = 4"),
     ),
     _lint(
         "output declared as input of the program", "written-input", _MANIFEST, '"signature"',
-        "argument 2 'acc' of the orchestration is IN, but written by add_inout(ext_acc)",
+        "argument 2 'acc' of the orchestration is declared IN, but add_inout(ext_acc)",
         (_MANIFEST, '"signature": [_D.IN, _D.IN, _D.INOUT],\n}', '"signature": [_D.IN, _D.IN, _D.IN],\n}'),
         ("compiled_meta.json", '"InOut"', '"In"'),
         artifact="_jit_accumulate",
@@ -82,23 +82,23 @@ BUGS = (
     ),
     _lint(
         "more blocks together than cores", "sync-start-limit", _ORCH, "set_require_sync_start(true)",
-        "64 blocks have to start together; a2a3 has 48 such cores",
+        "64 blocks must start together, but a2a3 has only 48 such cores",
         (_ORCH, _SUBMIT_3, "params_t3.launch_spec.set_block_num(64);\n        "
          f"params_t3.launch_spec.set_require_sync_start(true);\n        {_SUBMIT_3}"),
     ),
     _lint(
         "vector kernel submitted to the cube core", "core-type", _ORCH, "rt_submit_aic_task(2",
-        "kernel 'kernel_mul' is submitted to aic, its core_type is aiv",
+        "kernel 'kernel_mul' is submitted to the core aic, but its core_type is aiv",
         (_ORCH, "rt_submit_aiv_task(2", "rt_submit_aic_task(2"),
     ),
     _lint(
         "tensor larger than the heap", "heap-limit", _ORCH, "TensorCreateInfo g_ci(",
-        "'g' needs 512 MiB; a ring's heap has 256 MiB",
+        "'g' needs 512 MiB, but the heap of a ring has only 256 MiB",
         (_ORCH, "g_ci_shapes[2] = {128, 128}", "g_ci_shapes[2] = {8192, 16384}"),
     ),
     _lint(
         "automatic scope inside a manual one", "scope-nesting", "orchestration/row_blocks.cpp",
-        "            PTO2_SCOPE() {", "an automatic scope inside the manual one of line 27",
+        "            PTO2_SCOPE() {", "this automatic scope is inside the manual scope of line 27",
         ("orchestration/row_blocks.cpp", "    PTO2_SCOPE() {\n        for", "    PTO2_SCOPE(PTO2ScopeMode::MANUAL) {\n        for"),
         artifact="_jit_row_blocks",
     ),
@@ -108,15 +108,15 @@ BUGS = (
     ),
     _lint(
         "flag that nobody waits for", "unpaired-flag", _MUL, "set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);",
-        "has no wait_flag: nothing waits for it", (_MUL, _WAIT, ""),
+        "has no matching wait_flag: nothing waits for it", (_MUL, _WAIT, ""),
     ),
     _lint(
         "flag that is never set", "unpaired-flag", _MUL, "wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);",
-        "has no set_flag: the pipe waits for ever", (_MUL, _SET, ""),
+        "has no matching set_flag: the pipe waits for ever", (_MUL, _SET, ""),
     ),
     _lint(
         "block number from a register", "intrinsic-without-args", _MUL, "get_block_idx()",
-        "get_block_idx() reads a register that is not set for tasks",
+        "get_block_idx() reads a register that is not set when tasks run",
         (_MUL, "const int64_t v8 = 0;", "const int64_t v8 = get_block_idx();"),
     ),
     _lint(
@@ -124,11 +124,11 @@ BUGS = (
         (_MUL, "void kernel_entry(", "void kernel_main("),
     ),
     _lint(
-        "code for the other core", "core-section", _MUL, "#if defined(__DAV_CUBE__)", "it would do nothing",
+        "code for the other core", "core-section", _MUL, "#if defined(__DAV_CUBE__)", "where the function does nothing",
         (_MUL, "#if defined(__DAV_VEC__)", "#if defined(__DAV_CUBE__)"),
     ),
     _lint(
-        "argument forgotten in the call", "call-count", _MUL, "kernel_mul(a, b);", "takes 3 arguments, 2 are passed",
+        "argument forgotten in the call", "call-count", _MUL, "kernel_mul(a, b);", "takes 3 arguments, but 2 are passed",
         (_MUL, "kernel_mul(a, b, out);", "kernel_mul(a, b);"),
     ),
     _lint(
@@ -138,7 +138,7 @@ BUGS = (
     ),
     _lint(
         "element type of the module", "pto-signature", "ptoas/kernel_shift.pto", "func.func @kernel_shift",
-        "is int64, kernels/aiv/kernel_shift.cpp passes 'steps' as int32",
+        "is int64, but kernels/aiv/kernel_shift.cpp passes 'steps' as int32",
         ("ptoas/kernel_shift.pto", "%arg3: i32", "%arg3: i64"),
         ("ptoas/kernel_shift.pto", "%arg3 : i32 to", "%arg3 : i64 to"),
     ),
@@ -149,25 +149,25 @@ BUGS = (
     ),
     _lint(
         "flag under another number", "edited-body", _SOFTMAX, "set_flag(PIPE_V, PIPE_MTE3, EVENT_ID1);",
-        "where ptoas/softmax_rows.cpp has 'set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);'",
+        "but ptoas/softmax_rows.cpp has 'set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);'",
         (_SOFTMAX, "set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);", "set_flag(PIPE_V, PIPE_MTE3, EVENT_ID1);"),
         (_SOFTMAX, "wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);", "wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID1);"),
         artifact="_jit_softmax",
     ),
     _lint(
         "address of a tile", "edited-body", _SOFTMAX, "const int64_t v12 = 98304;",
-        "another address than the assembler wrote: 'const int64_t v12 = 98304;' where",
+        "this address differs from the assembler's output: 'const int64_t v12 = 98304;', but",
         (_SOFTMAX, "const int64_t v12 = 65536;", "const int64_t v12 = 98304;"), artifact="_jit_softmax",
     ),
     _lint(
-        "type of a tile", "edited-body", _SOFTMAX, "float, 64, 2,", "another tile type than the assembler wrote",
+        "type of a tile", "edited-body", _SOFTMAX, "float, 64, 2,", "this tile type differs from the assembler's output",
         (_SOFTMAX, "float, 64, 1, BLayout::ColMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null, CompactMode::Null> "
          "v18", "float, 64, 2, BLayout::ColMajor, -1, -1, SLayout::NoneBox, 512, PadValue::Null, CompactMode::Null> v18"),
         artifact="_jit_softmax",
     ),
     _lint(
         "slot of a pipe that is not freed", "edited-body", _SILU, "tmp3__ssa_v0(16, 64);",
-        "another call of a pipe than the assembler wrote: 'TFREE<decltype(pipe0), TileSplitAxis::TILE_NO_SPLIT>(pipe0);'",
+        "this call of a pipe differs from the assembler's output: 'TFREE<decltype(pipe0), TileSplitAxis::TILE_NO_SPLIT>(pipe0);'",
         (_SILU, "        TFREE<decltype(pipe0), TileSplitAxis::TILE_NO_SPLIT>(pipe0);\n", ""), artifact="_jit_gemm_silu",
     ),
     _lint(
@@ -181,7 +181,7 @@ BUGS = (
         ("ptoas/softmax_rows.pto", "= arith.constant 131072 :", "= arith.constant 147456 :"), artifact="_jit_softmax",
     ),
     _lint(
-        "kernel that no task runs", "never-submitted", _MANIFEST, '"func_id": 3', "no task runs kernel 3 'kernel_spare'",
+        "kernel that no task runs", "never-submitted", _MANIFEST, '"func_id": 3', "no submitted task runs kernel 3 'kernel_spare'",
         (_MANIFEST, "\n]", '\n\t{"func_id": 3, "name": "kernel_spare", "source": str(_ROOT_DIR / "kernels" / "aiv" / '
          '"kernel_mul.cpp"), "core_type": "aiv"},\n]'),
     ),

@@ -133,7 +133,7 @@ BUGS = (
             f"    }}\n    arg1[__pypto_spmd_block_idx] = 0.0f;\n    {_ALL} {_FENCE}\n#endif // __DAV_VEC__",
         ), (_SPMD_FILE, "TSTORE(y__ssa_v0_pview_1_tensor, tmp3__ssa_v0);", "")),
         "memory/shared-line", _SPMD_FILE, "arg1[__pypto_spmd_block_idx] = 0.0f;",
-        "store into the same 64-byte line, 0 to 64 of 'y', at the same time",
+        "store at the same time into one 64-byte line, bytes 0 to 64 of 'y'",
     ),
     Bug(
         "scalar in the line of another block's rows", _SPMD,

@@ -107,7 +107,7 @@ BUGS = (
     ),
     _bug(
         "function without code", "codegen", "report/codegen_errors.txt", "[double_rows]",
-        "function 'double_rows' could not be turned into code: ptoas: no such operation",
+        "the compiler could not generate code for function 'double_rows': ptoas: no such operation",
         "", "1 function(s) failed to compile:\n\n  Function | Error\n\n  [double_rows]\nptoas: no such operation\n",
     ),
 )

@@ -221,20 +221,24 @@ def test_sizes_that_do_not_fit():
         region = orch.create_worker_chip_region(worker_id=0, payload_bytes=100, counter_bytes=8)
         read_only, counter = b"0123", region.counter(4)
         for message, use in {
-            "worker_id=1: there are 1 chips": lambda: orch.create_worker_chip_region(
+            "worker_id=1: is not a chip; the 1 chips": lambda: orch.create_worker_chip_region(
                 worker_id=1, payload_bytes=1, counter_bytes=4
             ),
-            "payload_bytes is 0": lambda: orch.create_worker_chip_region(worker_id=0, payload_bytes=0, counter_bytes=4),
-            "counter_bytes is 6": lambda: orch.create_worker_chip_region(worker_id=0, payload_bytes=1, counter_bytes=6),
-            "bytes 98 to 102 of a payload of 100": lambda: region.payload_write(98, read_only),
+            "payload_bytes must be positive, but is 0": lambda: orch.create_worker_chip_region(
+                worker_id=0, payload_bytes=0, counter_bytes=4
+            ),
+            ("counter_bytes must be a positive multiple of 4, but is 6"): lambda: orch.create_worker_chip_region(
+                worker_id=0, payload_bytes=1, counter_bytes=6
+            ),
+            "bytes 98 to 102 are outside of the payload of 100 bytes": lambda: region.payload_write(98, read_only),
             "bytes -1 to 3": lambda: region.payload_read(-1, bytearray(4)),
-            "nbytes=5 of a buffer of 4": lambda: region.payload_write(0, read_only, nbytes=5),
+            "nbytes=5 is larger than the buffer of 4 bytes": lambda: region.payload_write(0, read_only, nbytes=5),
             "cannot be written": lambda: region.payload_read(0, read_only),
             "int is not contiguous memory": lambda: region.payload_write(0, 3),
             "the tensor is not contiguous": lambda: region.payload_write(0, torch.zeros(2, 2).T),
-            "no counter is at offset 8": lambda: region.counter(8),
-            "no counter is at offset 2": lambda: region.counter(2),
-            "a positive timeout in seconds, not 0": lambda: counter.wait(1, WaitCmp.GE, timeout=0),
+            "offset 8 is not a counter": lambda: region.counter(8),
+            "offset 2 is not a counter": lambda: region.counter(2),
+            "must be a positive number of seconds, but is 0": lambda: counter.wait(1, WaitCmp.GE, timeout=0),
             "9 is not a valid WaitCmp": lambda: counter.test(1, 9),
             "7 is not a valid NotifyOp": lambda: counter.notify(1, 7),
         }.items():
@@ -293,17 +297,17 @@ def test_stop_and_free():
         queue.request_stop(timeout=LONG)
         assert not queue.input.try_enqueue(b"d", 1)
         for again in (lambda: queue.input.enqueue(b"d", 1, LONG), lambda: queue.request_stop(LONG)):
-            with pytest.raises(RuntimeError, match="input is stopped"):
+            with pytest.raises(RuntimeError, match="the input of the queue was stopped"):
                 again()
         answer = bytearray(3)
         message = queue.output.dequeue_into(answer, timeout=LONG)
         assert answer == b"bcd" and (message.seq, message.payload_nbytes) == (1, 3)
-        with pytest.raises(RuntimeError, match="not the one that was peeked"):
+        with pytest.raises(RuntimeError, match="not the message that was peeked"):
             queue.output.read_into(message, answer)
         queue.free()
         queue.free()
         for use in (queue.chip_task_arg_scalars, queue.output.try_peek, lambda: queue.input.enqueue(b"d", 1, LONG)):
-            with pytest.raises(RuntimeError, match=r"^the queue is freed$"):
+            with pytest.raises(RuntimeError, match=r"^the queue was already freed$"):
                 use()
 
     run(orchestration, "talk_queue.cpp")
@@ -352,8 +356,11 @@ def test_a_host_that_gives_up():
         message = queue.output.peek(timeout=LONG)
         queue.output.release(message)
         for error, use in (
-            ("a message was released that is not the one that was peeked", lambda: queue.output.release(message)),
-            ("the queue cannot be used any more: a message was released", lambda: queue.output.try_peek()),
+            ("a released message is not the message that was peeked", lambda: queue.output.release(message)),
+            (
+                "the queue cannot be used any more, because an earlier operation failed: a released message",
+                lambda: queue.output.try_peek(),
+            ),
         ):
             with pytest.raises(RuntimeError, match=error):
                 use()
@@ -364,11 +371,11 @@ def test_a_host_that_gives_up():
 
 def test_sizes_of_a_queue():
     for depth, sizes, message in (
-        (3, (64, 64), "depth is 3, and must be a power of two"),
-        (0, (64, 64), "depth is 0"),
+        (3, (64, 64), r"must be a power of two, at most 2\^30, but is 3"),
+        (0, (64, 64), r"depth of a queue must be a power of two, at most 2\^30, but is 0"),
         (1 << 31, (64, 64), "at most 2"),
-        (2, (0, 64), "input_arena_bytes is 0, and must be a positive multiple of 64"),
-        (2, (64, 65), "output_arena_bytes is 65"),
+        (2, (0, 64), "input_arena_bytes must be a positive multiple of 64, but is 0"),
+        (2, (64, 65), "output_arena_bytes must be a positive multiple of 64, but is 65"),
     ):
         with pytest.raises(ValueError, match=message):
             make_worker_chip_queue_layout(depth, *sizes)

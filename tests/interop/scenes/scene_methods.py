@@ -37,7 +37,7 @@ class TestMethods(SceneTestCase):
         program = self.build_callable(st_platform)
         chip._register_callable_at_slot(0, program)
         chip._register_callable_at_slot(1, program)
-        with pytest.raises(RuntimeError, match="slot 1 is taken"):
+        with pytest.raises(RuntimeError, match="slot 1 is already in use"):
             chip._register_callable_at_slot(1, program)
         chip._unregister_slot(0)
         self.run_in(chip, 1)

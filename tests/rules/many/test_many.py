@@ -161,7 +161,7 @@ def test_a_list_with_options_and_tags(three: Project) -> None:
             "TAGS=fast: no artifact has one of these tags; lines of a list "
             "have tags, as in"
         )),
-        (["JIT=_jit_*", "PLATFORM=a2a3sim,a9"], "", "PLATFORM=a9: is not one of a2a3, a5, a2a3sim, a5sim; name those "),
+        (["JIT=_jit_*", "PLATFORM=a2a3sim,a9"], "", "PLATFORM=a9: is not a platform; use some of a2a3, a5"),
         (["JIT=_jit_*", "WATCH=1"], "", (
             "WATCH=1: works on one artifact only; leave it out, or name one "
             "artifact with JIT="

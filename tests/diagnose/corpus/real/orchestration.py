@@ -43,7 +43,7 @@ RECIPES = (
     _diverge("task submitted with another's kernel", _DAG, (_DAG_FILE, r"rt_submit_aiv_task\(2, params_t3\)", "rt_submit_aiv_task(0, params_t3)"), r"rt_submit_aiv_task\(0, params_t3\)", "with kernel kernel_mul_128 in place of kernel_add_128 every output matches it"),
     Recipe(
         "producer that is not submitted", _DAG, ((_DAG_FILE, r"^ *rt_submit_aiv_task\(1, params_t2\);\n", ""),),
-        "hazards/unwritten", _DAG_FILE, r"& e = ", "'e' is created and no task writes it",
+        "hazards/unwritten", _DAG_FILE, r"& e = ", "no task writes the tensor 'e'",
     ),
     Recipe(
         "last task not submitted", _DAG, ((_DAG_FILE, r"^ *rt_submit_aiv_task\(0, params_t4\);\n", ""),),
