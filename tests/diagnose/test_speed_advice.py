@@ -83,6 +83,15 @@ def test_short_and_unaligned_rows(cols: int, step: int, rule: str) -> None:
     assert f"speed/{rule}" not in advice(fast)
 
 
+def test_narrow_tiles_that_become_whole_rows_save_what_was_said() -> None:
+    """Tiles of 64 bytes a row that cover a matrix: loads of whole rows of it move as many bytes."""
+    slow = run([load(256, 32, 1024)] * 32, blocks=48)
+    bases = (1 << 40) + np.arange(48 * 32, dtype=np.uint64) // np.uint64(32) * np.uint64(256 * 2048)
+    slow = replace(slow, bases=bases + np.arange(48 * 32, dtype=np.uint64) % np.uint64(32) * np.uint64(64))
+    fast = run([load(8, 1024)] * 32, blocks=48, apart=8 * 2048)
+    assert_gain(advice(slow)["speed/small-rows"], slow, fast)
+
+
 def loop(steps: int, rows: int) -> Recording:
     """Return a loop that loads some rows and adds to them, in turn."""
     body = [load(rows, 256), *both(MTE2, V), vector("TADDS", tile(0, rows, 256, READ), tile(0x8000, rows, 256, WRITE))]

@@ -312,6 +312,23 @@ def test_what_was_loaded_before_is_in_l2() -> None:
     assert predict(again, A2).missed == 20 * 64 * 2048
 
 
+def test_rows_shorter_than_a_line_bring_in_their_own_bytes() -> None:
+    narrow = run([load(256, 32, 1024)] * 32, apart=64)  # 32 tiles of 64 bytes a row cover 256 rows of 2048 bytes
+    assert predict(narrow, A2).missed == predict(narrow, A2).loaded == 256 * 2048
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_accesses_to_the_same_bytes_alone_hit_as_line_by_line(others: bool) -> None:
+    """A load that overlaps all others by half, at the end, makes the model look at each line."""
+    tiles = [load(64, 1024), load(64, 1024)] * 4
+    recording = run([*tiles, load(64, 1024)] if others else tiles)
+    bases = (1 << 40) + np.array([0, 1, 0, 1, 1, 0, 1, 0], np.uint64) * np.uint64(1 << 17)
+    if others:
+        bases = np.append(bases, np.uint64((1 << 40) + (1 << 16)))
+    result = predict(replace(recording, bases=bases), A2)
+    assert (result.missed, result.footprint) == (1 << 18, 1 << 18)
+
+
 # -- rates --
 
 

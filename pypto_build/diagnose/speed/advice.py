@@ -59,7 +59,10 @@ _UNEVEN = 1.1
 
 @dataclass(frozen=True)
 class EditCandidate:
-    """An edit that may help: what is slow, where, and the recording and the rates after the edit."""
+    """An edit that may help: what is slow, where, and the recording and the rates after the edit.
+
+    `rearranged`: the same data lie elsewhere in global memory, so as many of them hit in L2.
+    """
 
     rule: str
     message: str
@@ -71,6 +74,7 @@ class EditCandidate:
     tasks: tuple[int, ...] = ()
     old: int = -1
     new: int = -1
+    rearranged: bool = False
 
 
 @dataclass(frozen=True)
@@ -190,7 +194,8 @@ class Advisor:
             )
             hint = "make the tile as wide as the matrix, or store the tiles one after the other in global memory"
             changed = edited.with_rows(self.recording, {number: edited.consecutive(row)})
-            yield self._of("speed/small-rows" if short else "speed/unaligned-rows", message, hint, changed, number)
+            rule = "speed/small-rows" if short else "speed/unaligned-rows"
+            yield self._of(rule, message, hint, changed, number, rearranged=True)
 
     def steps(self) -> Iterator[EditCandidate]:
         """Yield loops whose steps move less than 16 KB by one transfer."""
@@ -457,7 +462,8 @@ def advise(
     best: dict[tuple[str, str, int, str], Gain] = {}
     for look in _LOOKS:
         for candidate in look(advisor):
-            kept = l2 if candidate.recording.accesses_as(recording) and candidate.rates["l2"] == rates["l2"] else None
+            same = candidate.rearranged or candidate.recording.accesses_as(recording)
+            kept = l2 if same and candidate.rates["l2"] == rates["l2"] else None
             after = run_time(Model(candidate.recording, candidate.rates, l2=kept))
             gain = prediction.time_us - after
             if gain < LEAST_GAIN * prediction.time_us:

@@ -17,7 +17,7 @@ from pypto_build.diagnose.speed.record import Array, Recording, View
 
 #: Accesses to lines that are looked at; lines are longer where there would be more.
 _MOST_LINES = 1 << 22
-_LONGEST_LINE = 1 << 20
+_SHORTEST_LINE, _LONGEST_LINE = 32, 1 << 20
 #: Parts of a call in which misses are counted.
 _PARTS = 16
 
@@ -71,6 +71,11 @@ def hits(recording: Recording, rates: Rates) -> Hits:
     if not total:
         return Hits(np.zeros(count), np.ones(count), np.ones(count), 1.0, 0, 0, 0.0, 0)
     line = int(rates["l2.line"])
+    shortest = min(view.bursts[1] for view in views if view and view.bursts[0] and view.bursts[1])
+    while line > max(
+        shortest, _SHORTEST_LINE
+    ):  # a load does not bring in the rest of a line that its row has a part of
+        line //= 2
     while total > line * _MOST_LINES and line < _LONGEST_LINE:
         line *= 2
     touches = _touches(recording, rates, rows, views, sizes, line)

@@ -71,7 +71,7 @@ def answer_ranks(options: argparse.Namespace, directory: Path, say: Callable[...
     slowest = max(times, key=lambda rank: times[rank])
     dispatches = [documents[title].prediction for title in by_rank[slowest]]
     low, high = sum(one.low_us for one in dispatches), sum(one.high_us for one in dispatches)
-    longest = f"rank {slowest} takes longest: {microseconds(times[slowest])} {span(low, high)}"
+    longest = f"rank {slowest} takes longest: {microseconds(times[slowest])} {span(low, high, times[slowest])}"
     say(f"[speed] {longest}, without waits for others")
     whole = msgspec.structs.replace(dispatches[0], time_us=times[slowest], low_us=low, high_us=high)
     limit = () if options.max_time is None else (limit_finding(whole, options.max_time),)

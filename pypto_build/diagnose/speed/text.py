@@ -19,9 +19,9 @@ def microseconds(value: float) -> str:
     return f"{value:,.1f} us" if value < 1000 else f"{value / 1000:,.2f} ms"
 
 
-def span(low: float, high: float) -> str:
-    """`(11.0 to 13.5)`."""
-    unit = 1000.0 if high >= 1000 else 1.0
+def span(low: float, high: float, time: float) -> str:
+    """Return the range in the unit in which `microseconds` shows the time: `(11.0 to 13.5)`."""
+    unit = 1000.0 if time >= 1000 else 1.0
     return f"({low / unit:,.{2 if unit > 1 else 1}f} to {high / unit:,.{2 if unit > 1 else 1}f})"
 
 
@@ -29,8 +29,8 @@ def headline(prediction: Prediction) -> str:
     """Return the first line: time, range, percent of the speed of light, and what bounds the run."""
     p = prediction
     return (
-        f"{p.chip}: {microseconds(p.time_us)} {span(p.low_us, p.high_us)}, {p.percent:.0f} % of the speed of light"
-        f" ({microseconds(p.light_us)} by {p.light}); bound by {p.bound}"
+        f"{p.chip}: {microseconds(p.time_us)} {span(p.low_us, p.high_us, p.time_us)}, {p.percent:.0f} % of the speed of"
+        f" light ({microseconds(p.light_us)} by {p.light}); bound by {p.bound}"
     )
 
 
@@ -68,7 +68,7 @@ def _row(
         kernel.member,
         f"{kernel.calls:,}",
         f"{kernel.time_us / each:,.1f}",
-        span(kernel.low_us / each, kernel.high_us / each),
+        f"({kernel.low_us / each:,.1f} to {kernel.high_us / each:,.1f})",
         f"{100 * kernel.light_us / kernel.time_us:.0f} %" if kernel.time_us else "-",
         kernel.bound,
         busy,
@@ -117,7 +117,7 @@ def _range(of: Prediction | KernelTime) -> tuple[float, float, float]:
 def _compared(
     what: str, mine: str, ours: tuple[float, float, float], other: str, theirs: tuple[float, float, float]
 ) -> str:
-    here, there = (f"{microseconds(times[0])} {span(*times[1:])}" for times in (ours, theirs))
+    here, there = (f"{microseconds(times[0])} {span(*times[1:], times[0])}" for times in (ours, theirs))
     times = f"{what}: {here} here, {there} in {other}"
     if ours[2] < theirs[1]:
         return f"{times}: {mine} is faster"
