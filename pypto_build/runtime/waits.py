@@ -197,7 +197,7 @@ def is_task_id(number: int) -> bool:
 def task_id(number: int) -> str:
     """Return a task id as words."""
     if not is_task_id(number):
-        return f"0x{number:x}, which is not a task id"
+        return f"0x{number:x}, which is not a valid task id"
     return f"task id {number & 0xFFFFFFFF} of ring {number >> 32}"
 
 

@@ -272,7 +272,7 @@ def test_findings_lead_to_their_line(browser: Browser, page: Path) -> None:
     )
     assert browser.run("document.querySelectorAll('.finding').length") == 1
     browser.run("document.querySelector('.finding button').click()")
-    marked = browser.run("document.querySelector('.source .mark').textContent")
+    marked = browser.run("document.querySelector('#sources .mark').textContent")
     assert marked == (_EXAMPLE / _KERNEL).read_text().splitlines()[59]
     assert browser.run("document.querySelector('.source .why').textContent") == "\u2191 a <b>bold</b> claim</script>"
     assert browser.run("document.querySelectorAll('#sources .mark').length") == 1

@@ -189,7 +189,10 @@ def test_compilers_write_nowhere_else(tmp_path: Path) -> None:
         ),
         (
             ("PLATFORM=a2a3", "HARDWARE=1"),
-            "PLATFORM=a2a3: cannot be used with SANDBOX=1, which allows no access to a device; leave it out",
+            (
+                "PLATFORM=a2a3: cannot be used with SANDBOX=1, which allows no access to a device; "
+                "leave out one of the two"
+            ),
         ),
     ],
 )
