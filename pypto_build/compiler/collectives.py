@@ -3,8 +3,9 @@
 They are functions that are expanded where a kernel calls `pld.tensor.barrier(signal)` and the like.
 
 A barrier works with credits. Every rank adds one to a cell of each other rank, waits for one from each, and takes it
-away again. So cells are zero afterwards, and one signal serves any number of calls. Data that ranks write for others,
-or read of others, lies between two barriers. Sums are made in the order of the ranks, so all ranks get the same bits.
+away again. So cells are zero afterwards, and one signal serves any number of calls. Data that a rank writes
+for others, or reads from others, lies between two barriers. Sums are made in the order of the ranks, so all ranks get
+the same bits.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,var-annotated,name-defined,no-any-return,misc"

@@ -1,8 +1,8 @@
 """``pypto-build mcp``: the verbs as tools of the Model Context Protocol (MCP), for agents that debug kernels.
 
-A tool is a row of the table of verbs: its options are the schema of its arguments. A call runs ``pypto-build VERB PATH
-NAME=value`` in the directory of the server. Its output goes to the client as progress; a call that is cancelled ends
-what it started.
+Each row of the table of verbs is a tool, and the verb's options are the tool's arguments. A call runs
+``pypto-build VERB PATH NAME=value`` in the directory of the server. While it runs, the client gets each line of its
+output as a progress message. A call that is cancelled ends what it started.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes reference pages from the tables that check rules and options: ``python -m pypto_build.rules.docs docs/lookup``."""
+"""Writes reference pages from the tables of rules and options: ``python -m pypto_build.rules.docs docs/lookup``."""
 
 from __future__ import annotations
 

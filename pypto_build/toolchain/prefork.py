@@ -6,8 +6,8 @@ python -m pypto_build.toolchain.prefork DESCRIPTOR LOG_VARIABLE STARTED MODULE W
 were loaded are unchanged. ``run(begin)`` is called in each fork: it waits for its turn, calls ``begin`` when it starts
 the work proper, and returns the exit status.
 
-The server ends with the process that started it, or when a loaded file has changed. Commands are watched as those of
-``forked`` are.
+The server ends with the process that started it, or when a loaded file has changed. The files that its
+commands read are recorded, as by ``forked``.
 """
 
 from __future__ import annotations

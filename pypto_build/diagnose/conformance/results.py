@@ -224,7 +224,7 @@ def _outputs(directory: Path, group: Group) -> Iterator[tuple[str, RecordedOutpu
 def judge(results: Results, source: Path | str = "") -> list[Judgement]:
     """Judge every question of the kit, in the kit's order. ``source`` is the file that the results are from.
 
-    Raises ArtifactError for an output of an unknown question, or of a wrong type or size.
+    Raises ArtifactError if the results name an unknown question, or an output has a wrong type or size.
     """
     questions = {question.name: question for group in groups() for question in group.questions}
     if unknown := sorted(set(results.outputs) - questions.keys()):

@@ -289,7 +289,7 @@ def _finding(run: RanksRun, first: Departure, others: int, parted: Sequence[Kern
     hint = hint_of(at)
     if at is None and collective:
         hint = (
-            "the ranks together compute another collective operation; check the whole kernel, because "
+            "the ranks together compute a different collective operation; check the whole kernel, because "
             "no single rank is at fault"
         )
     return Finding(

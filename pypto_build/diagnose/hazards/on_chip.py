@@ -306,7 +306,7 @@ def _edits(context: Context, error: CheckError, path: str, line: int) -> tuple[E
 
 
 def _markers(lines: list[str], error: CheckError, path: str, line: int) -> tuple[Edit, ...]:
-    """Return the edit that puts the markers before the access, or before the storing function returns."""
+    """Return the edit that inserts the markers before the access, or at the end of the function that stores."""
     if error.at_end:
         line = next((number for number in range(line + 1, len(lines) + 1) if lines[number - 1].startswith("}")), 0)
         back = line - 1

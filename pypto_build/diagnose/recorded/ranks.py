@@ -208,7 +208,7 @@ def read_ranks(path: Path, again: str = AGAIN) -> RanksRecord:
         if not (HOST <= row.rank < record.world and 0 <= row.index < _MOST_DISPATCHES):
             raise wrong(f"a dispatch runs on rank {row.rank}")
         if not FILE_NAME.match(row.program) or len(row.program) > 200:
-            raise wrong(f"a program has the name {row.program!r}")
+            raise wrong(f"{row.program!r} is not a valid name of a program")
         if not all(0 <= time < _LONGEST_S for time in (row.begun_s, row.ended_s or row.begun_s)):
             raise wrong(f"dispatch {row.number} starts at {row.begun_s}")
     for domain in record.domains:

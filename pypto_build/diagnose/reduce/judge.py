@@ -231,7 +231,7 @@ class RunLimits:
 
 
 class Judge:
-    """Builds and runs candidates. ``built`` may be called for several at once, ``ending`` only for one."""
+    """Builds and runs candidates. Several threads may call ``built``, but only one may call ``ending``."""
 
     def __init__(self, builder: Builder, embedded: Path, scratch: Path, target: Target, limits: RunLimits) -> None:
         self.builder, self.embedded, self.scratch = builder, embedded, scratch
@@ -239,7 +239,7 @@ class Judge:
         self.checked = FINDERS.get(target.kind.partition("/")[0], ("", False))[1]
 
     def prefetch(self, cases: Sequence[Case]) -> dict[str, str]:
-        """Do for several what can be done at once, which is compiling; the endings, by digest, that are known then."""
+        """Compile several candidates in parallel. Returns the endings that are then known, by digest."""
         with ThreadPoolExecutor(self.builder.jobs) as pool:
             list(pool.map(self.built, cases))
         return {}

@@ -66,7 +66,7 @@ class NodeWorker(Buffers):
         raise NeedsSimpler(f"simpler.worker.Worker.{name}")
 
     def register(self, program: Any, name: str = "") -> Handle:
-        """Return a handle of a host callable, or of a chip program, which may have a name."""
+        """Return a handle of a host callable, or of a chip program with an optional ``name``."""
         handle = len(self._programs) + len(self._functions)
         if isinstance(program, ChipCallable):
             self._programs[handle] = program

@@ -322,8 +322,10 @@ class _Output:
             raise ValueError("the queue's output: a message without bytes must be read into None")
 
     def release(self, handle: WorkerChipQueueMessage) -> None:
-        """Release the peeked message, so that the chip can reuse its room. For another message, raise RuntimeError and
-        abort the queue."""
+        """Release the peeked message, so that the chip can reuse its room.
+
+        Aborts the queue and raises RuntimeError for any other message.
+        """
         queue = self._queue
         queue.require_live()
         if self._held is None or handle != self._held:

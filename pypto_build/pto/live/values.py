@@ -27,9 +27,9 @@ _DEFINED = re.compile(r"^\s*(%[\w$.\-]+(?:\s*,\s*%[\w$.\-]+)*)\s*=(?!=)", re.MUL
 class Node:
     """One statement.
 
-    `text` is the text of its own lines, and `rows` their numbers relative to `start`, the first. `operations` are those
-    in its own lines: a leaf's outer operations, or a block's one. After resolving, `uses` has the names in the text
-    with their values, `defines` the names left in scope, `summaries` the facts that other nodes rely on.
+    `text` is the text of its own lines, and `rows` their numbers relative to `start`, the first. `operations` are the
+    operations on these lines, without nested ones; a block has a single one. After resolving, `uses` has the names in
+    the text with their values, `defines` the names left in scope, `summaries` the facts that other nodes rely on.
     """
 
     start: int

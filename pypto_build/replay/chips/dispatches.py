@@ -132,7 +132,7 @@ class Queue:
                     self._ready[item.rank].append(item.number)
 
     def waiting(self) -> list[tuple[Dispatch, list[Dispatch]]]:
-        """Return the dispatches that have not begun, each with those that it waits for (none: its rank is busy)."""
+        """Return the dispatches that have not begun, each with those that it waits for (none if its rank is busy)."""
         started = {number for number, waits in self._open.items() if not waits} - {
             number for ready in self._ready.values() for number in ready
         }

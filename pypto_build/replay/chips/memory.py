@@ -1,8 +1,9 @@
 """Memory that all ranks share, at the same address in each: windows, contexts of domains, regions, and host tensors.
 
-Regions are memory that another program and the orchestrations of chips share while both run. It is an unnamed file of
-that program, so it disappears with the last process that has it open. Byte `n` of the file is always at `ADDRESS + n`
-in simulated chips, so that descriptors are the same in every run. Its first byte tells that the chips have begun.
+Regions are memory that a program outside of the replay shares with the orchestrations of chips. It is an unnamed file
+of that program, so it disappears with the last process that has it open. Byte `n` of the file is always at
+`ADDRESS + n` in simulated chips, so that descriptors are the same in every run. Its first byte tells that the chips
+have begun.
 """
 
 from __future__ import annotations
