@@ -218,3 +218,8 @@ def test_no_progress_for_what_is_fast_or_piped() -> None:
     program = _WAITING.format(quiet=0.0) + _SLOW.format(pause="time.sleep(0.2)")
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (run.stdout, run.stderr) == ("[RUN] PASS\n", "")
+
+
+def test_a_long_reason_is_whole_without_a_terminal() -> None:
+    """Logs and pipes have no width."""
+    assert terminal.fitting("x" * 200, before=60) == "x" * 200
