@@ -35,7 +35,7 @@ class Answer:
 
     def names(self, expected: str) -> bool:
         """Return whether it names a position: first, or as one of two of which it says that either may be wrong."""
-        return self.position == expected or (not self.certain and f" {expected}: or the" in self.text)
+        return self.position == expected or (not self.certain and f" {expected}: or change the" in self.text)
 
 
 def plant(bug: Planted, directory: Path) -> tuple[Path, str]:
