@@ -61,9 +61,9 @@ _COMMENT = re.compile(r"//[^\n]*")
 
 #: Lines whose constants every assembler writes as they are; it folds those of shapes and of arithmetic.
 _USE = re.compile(r"^\s*(?:%[^=\n]{1,99}=\s*)?(?:scf\.for\b|pto\.(?!make_tensor_view)\w).*$", re.MULTILINE)
-_CONSTANT = re.compile(r"(%[\w.$-]+)\s*=\s*arith\.constant\s+(-?\d[\d.]*(?:[eE][-+]?\d+)?)\s*:")
+_CONSTANT = re.compile(r"(%[\w.$-]+)\s*=\s*arith\.constant\s+-?(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*:")
 _NAME = re.compile(r"%[\w.$-]+")
-_NUMBER = re.compile(r"(?<![\w.])\d[\d.]*(?:[eE][-+]?\d+)?(?=[fuUlL]*\b|\b)")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d*)?(?:[eE][-+]?\d+)?(?=[fuUlL]*\b|\b)")
 
 
 def assembled_from(module: str, assembled: str) -> bool:
@@ -79,9 +79,9 @@ def assembled_from(module: str, assembled: str) -> bool:
 
 def _constants(module: str) -> set[str]:
     used = {name for line in _USE.findall(module) for name in _NAME.findall(line)}
-    return {_magnitude(text.lstrip("-")) for name, text in _CONSTANT.findall(module) if name in used}
+    return {_magnitude(text) for name, text in _CONSTANT.findall(module) if name in used}
 
 
 def _magnitude(text: str) -> str:
     """Return a number as six significant digits if it has a point or an exponent, since assemblers round."""
-    return text if text.isdigit() else f"{float(text):.5e}" if text.count(".") < 2 else text
+    return text if text.isdigit() else f"{float(text):.5e}"

@@ -31,6 +31,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -287,8 +288,9 @@ def _at_commit(artifact: Path, commit: str, directory: Path, option: str) -> Pat
     run = git.run_git("-C", str(artifact), "archive", f"--output={packed.resolve()}", commit)
     if run.returncode:
         raise _Ends(f"{option}: the commit does not have {artifact.name}: {git.reason(run)}; name another one")
+    checks: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Debian's 3.11.2 has none
     with tarfile.open(packed) as files:
-        files.extractall(root, filter="data")
+        files.extractall(root, **checks)
     if not (root / "data").exists() and (artifact / "data").is_dir():
         shutil.copytree(artifact / "data", root / "data")
     return root

@@ -287,7 +287,7 @@ def _settings(
 
 
 def _runs_by_itself(workspace: Workspace, targets: ArtifactTargets) -> bool:
-    """Return True if a replay may load its modules while its inputs are built. It then prints all that it has."""
+    """Return True if a replay may load its modules while its inputs are built; its output is then shown whole."""
     plain = workspace.confine is as_it_is and targets.embedded is not None and not workspace.of_batch
     return plain and not GetOption("no_exec") and _shown_by(workspace) is run_streaming
 
